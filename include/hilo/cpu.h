@@ -130,6 +130,8 @@ bool hl_cpu_peaks(HlCx *cx, const HlCpuProgram *program, HlCpuPeaks *out);
 
 // The steps as text, one a line; in full: with what each kernel says of itself.
 void hl_cpu_print(HlBuf *out, const HlCpuProgram *program, bool full);
+// What the kernel of a step says of itself, lines; nothing where it has none.
+void hl_cpu_print_step(HlBuf *out, const HlCpuProgram *program, int64_t step);
 
 #ifdef __cplusplus
 }

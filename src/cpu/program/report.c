@@ -84,6 +84,12 @@ HlCpuReport hl_cpu_report(HlArena *arena, HlCpuProgram *p) {
   return out;
 }
 
+void hl_cpu_print_step(HlBuf *out, const HlCpuProgram *p, int64_t at) {
+  const CpuStep *step = &p->step[at];
+  if (step->kind == STEP_KERNEL && step->kernel->kind->print)
+    step->kernel->kind->print(out, step->kernel);
+}
+
 static void print_step(HlBuf *out, const HlCpuProgram *p, int at, bool full) {
   const CpuStep *step = &p->step[at];
   hl_buf_printf(out, "%4d %-10s %s", at, kind_of(step), step->inst->name->text);
@@ -92,8 +98,8 @@ static void print_step(HlBuf *out, const HlCpuProgram *p, int at, bool full) {
   for (int k = 0; k < step->n_places; k++)
     hl_buf_printf(out, " %d+%lld", step->place[k].allocation, (long long)step->place[k].offset);
   hl_buf_putc(out, '\n');
-  if (full && step->kind == STEP_KERNEL && step->kernel->kind->print)
-    step->kernel->kind->print(out, step->kernel);
+  if (full)
+    hl_cpu_print_step(out, p, at);
 }
 
 void hl_cpu_print(HlBuf *out, const HlCpuProgram *p, bool full) {
