@@ -248,12 +248,26 @@ static void test_one_inside(void **state) {
         &(CpuCheck){.kind = "conv"});
 }
 
+// --- Fusions ------------------------------------------------------------------------------------
+
+// As XLA wraps convolutions: operands in any order, with others that are not looked at.
+static void test_fusion(void **state) {
+  check("HloModule m\n"
+        "f {\n  w = f32[3,3,5,20] parameter(0)\n  other = f32[] parameter(1)\n"
+        "  x = f32[2,6,7,5] parameter(2)\n"
+        "  ROOT y = f32[2,6,7,20] convolution(x, w), window={size=3x3 pad=1_1x1_1},"
+        " dim_labels=b01f_01io->b01f\n}\n"
+        "ENTRY e {\n  w = f32[3,3,5,20] parameter(0)\n  o = f32[] parameter(1)\n"
+        "  x = f32[2,6,7,5] parameter(2)\n"
+        "  ROOT y = f32[2,6,7,20] fusion(w, o, x), kind=kCustom, calls=f\n}\n",
+        &(CpuCheck){.kind = "conv"});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_random_floats),
-      cmocka_unit_test(test_random_types),
-      cmocka_unit_test(test_layers),
-      cmocka_unit_test(test_one_inside),
+      cmocka_unit_test(test_random_floats), cmocka_unit_test(test_random_types),
+      cmocka_unit_test(test_layers),        cmocka_unit_test(test_one_inside),
+      cmocka_unit_test(test_fusion),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

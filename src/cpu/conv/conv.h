@@ -83,6 +83,7 @@ typedef struct ConvPart {
 // Strides are in units of what is computed in where memory has that type, so complex numbers count two.
 typedef struct ConvKernel {
   CpuKernel kernel;
+  int buffer[3];            // of x, w and y
   HlDtype x_dtype, w_dtype, y_dtype, dtype;  // the last: what is computed in
   ConvType type;
   CpuLevel simd;

@@ -459,16 +459,33 @@ static bool is_static(const HlShape *shape) {
   return hl_shape_is_array(shape) && !hl_shape_is_dynamic(shape);
 }
 
-CpuKernel *conv_make(CpuMaker *maker, const HlInst *inst) {
-  if (inst->op != HL_OP_CONVOLUTION || inst->n_operands != 2)
+// The convolution of a kernel: the instruction, or the root of a fusion of nothing else. NULL: it is none.
+static const HlInst *find_conv(const HlInst *inst, int *buffer) {
+  const HlInst *conv = inst->op == HL_OP_FUSION ? hl_called(inst, 0)->root : inst;
+  if (conv->op != HL_OP_CONVOLUTION || conv->n_operands != 2)
     return NULL;
-  Source s = {.x = inst->operands[0]->shape,
-              .w = inst->operands[1]->shape,
+  for (int k = 0; k < 2; k++) {
+    const HlInst *operand = conv->operands[k];
+    if (conv != inst && operand->op != HL_OP_PARAMETER)
+      return NULL;
+    buffer[k] = conv == inst ? k : (int)hl_parameter_number(operand);
+  }
+  buffer[2] = (int)inst->n_operands;
+  return conv;
+}
+
+CpuKernel *conv_make(CpuMaker *maker, const HlInst *inst) {
+  int buffer[3];
+  const HlInst *conv = find_conv(inst, buffer);
+  if (!conv)
+    return NULL;
+  Source s = {.x = inst->operands[buffer[0]]->shape,
+              .w = inst->operands[buffer[1]]->shape,
               .y = inst->shape,
-              .labels = hl_attr_ptr(inst, HL_A_DIM_LABELS),
-              .window = hl_window(inst),
-              .feature_groups = hl_attr_int(inst, HL_A_FEATURE_GROUP_COUNT),
-              .batch_groups = hl_attr_int(inst, HL_A_BATCH_GROUP_COUNT)};
+              .labels = hl_attr_ptr(conv, HL_A_DIM_LABELS),
+              .window = hl_window(conv),
+              .feature_groups = hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT),
+              .batch_groups = hl_attr_int(conv, HL_A_BATCH_GROUP_COUNT)};
   int64_t n_parts = 0;
   const HlDimLabels *l = s.labels;
   if (!l || !is_static(s.x) || !is_static(s.w) || !is_static(s.y) || s.window.n > CONV_SPATIAL ||
@@ -481,7 +498,8 @@ CpuKernel *conv_make(CpuMaker *maker, const HlInst *inst) {
   s.ys = cpu_strides(maker->arena, s.y);
   static const ConvLevel *const levels[CPU_LEVELS] = SIMD_LEVELS(&conv_level);
   ConvKernel *c = HL_NEW(maker->arena, ConvKernel);
-  *c = (ConvKernel){.kernel = {.kind = &cpu_kind_conv, .n_buffers = 3},
+  *c = (ConvKernel){.kernel = {.kind = &cpu_kind_conv, .n_buffers = buffer[2] + 1},
+                    .buffer = {buffer[0], buffer[1], buffer[2]},
                     .x_dtype = s.x->dtype,
                     .w_dtype = s.w->dtype,
                     .y_dtype = s.y->dtype,

@@ -410,7 +410,8 @@ static bool widen_chunk(void *user, int64_t chunk, CpuMember *member) {
   const HlDtype dtype = is_x ? c->x_dtype : c->w_dtype;
   const int64_t first = chunk * PIECE,
                 n = min(PIECE, (is_x ? c->x_elements : c->w_elements) - first);
-  widen(c, dtype, n, (const char *)run->buffer[is_x ? 0 : 1] + first * hl_dtype_bytes(dtype),
+  widen(c, dtype, n,
+        (const char *)run->buffer[c->buffer[is_x ? 0 : 1]] + first * hl_dtype_bytes(dtype),
         (char *)(is_x ? run->x : run->w) + (size_t)first * size_of(c));
   return true;
 }
@@ -442,7 +443,8 @@ static bool finish_chunk(void *user, int64_t chunk, CpuMember *member) {
       round(m, line, from, NULL, NULL);
     if (convert && round)
       round(m, line, line, NULL, NULL);
-    store_y(m, (char *)run->buffer[2] + (first + k) * hl_dtype_bytes(c->y_dtype), 1, line, NULL);
+    store_y(m, (char *)run->buffer[c->buffer[2]] + (first + k) * hl_dtype_bytes(c->y_dtype), 1,
+            line, NULL);
   }
   return true;
 }
@@ -462,9 +464,9 @@ bool conv_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const
   if (!scratch && x + w + more > 0)
     return false;
   Run run = {.c = c, .buffer = buffer};
-  run.x = other_x ? take(&scratch, x) : buffer[0];
-  run.w = other_w ? take(&scratch, w) : buffer[1];
-  run.y = other_y ? take(&scratch, y) : buffer[2];
+  run.x = other_x ? take(&scratch, x) : buffer[c->buffer[0]];
+  run.w = other_w ? take(&scratch, w) : buffer[c->buffer[1]];
+  run.y = other_y ? take(&scratch, y) : buffer[c->buffer[2]];
   run.more = scratch;
   const int64_t widened =
       (other_x ? n_pieces(c->x_elements) : 0) + (other_w ? n_pieces(c->w_elements) : 0);
