@@ -473,6 +473,31 @@ static void transposes(void **state) {
         }
 }
 
+// Rows of every length, taken from and put to places; one of them nowhere.
+static void takes_and_puts(void **state) {
+  enum { MOST = 150, ROWS = 12 };
+  static unsigned char from[MOST * 40], out[MOST * ROWS], to[MOST * 40], want[MOST * 40];
+  for (int k = 0; k < (int)sizeof from; k++)
+    from[k] = (unsigned char)(k * 7 + k / 251);
+  for (CpuLevel level = CPU_V2; level < CPU_LEVELS && cpu_runs(level); level++)
+    for (int bytes = 0; bytes < MOST; bytes++) {
+      int64_t place[ROWS];
+      for (int r = 0; r < ROWS; r++)
+        place[r] = r * 31 % 17 * MOST + r % 4;
+      vec_take(level)(ROWS, bytes, out, from, place);
+      for (int r = 0; r < ROWS; r++)
+        assert_memory_equal(out + r * bytes, from + place[r], (size_t)bytes);
+      place[5] = -1;
+      memset(to, 0, sizeof to);
+      memset(want, 0, sizeof want);
+      vec_put(level)(ROWS, bytes, to, place, out);
+      for (int r = 0; r < ROWS; r++)
+        if (r != 5)
+          memcpy(want + place[r], out + r * bytes, (size_t)bytes);
+      assert_memory_equal(to, want, sizeof to);
+    }
+}
+
 // --- Folds and scans -----------------------------------------------------------------------------
 
 // Of values whose sums and products are exact, so that their order does not count: against one element after the other by vec_fn.
@@ -504,6 +529,17 @@ static void check_fold(CpuLevel level, VecOp op, HlDtype dtype, HlRng *rng) {
       if (!near_enough(dtype, acc, want, 0))
         fail_msg("fold of %d by %s of %s", n, vec_info[op].text, hl_dtype_text(dtype));
     }
+  for (int n = 0; n < TAILS / 3; n++) {  // the second row nowhere, the first and third at one place
+    const int64_t place[] = {0, -1, 0};
+    char there[TAILS * 8], wish[TAILS * 8];
+    memcpy(there, x, sizeof there);
+    memcpy(wish, x, sizeof wish);
+    vec_join(level, op, dtype)(3, n, there, place, x);
+    one(n, wish, wish, x, NULL);
+    one(n, wish, wish, x + 2 * n * bytes, NULL);
+    for (int k = 0; k < TAILS; k++)
+      assert_true(near_enough(dtype, there + k * bytes, wish + k * bytes, 0));
+  }
 }
 
 static void folds(void **state) {
@@ -518,6 +554,7 @@ static void folds(void **state) {
         const bool has = vec_fn(level, ops[k], dtype, 0) != NULL;
         assert_int_equal(has, vec_fold(level, ops[k], dtype) != NULL);
         assert_int_equal(has, vec_scan(level, ops[k], dtype) != NULL);
+        assert_int_equal(has, vec_join(level, ops[k], dtype) != NULL);
         if (has && vec_carrier(dtype) == dtype) {
           check_fold(level, ops[k], dtype, &rng);
           checked++;
@@ -533,13 +570,10 @@ int main(void) {
   if (!cpu_runs(CPU_V2))
     return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(computes),
-      cmocka_unit_test(converts),
-      cmocka_unit_test(loads_and_stores),
-      cmocka_unit_test(carries_complex),
-      cmocka_unit_test(counts),
-      cmocka_unit_test(transposes),
-      cmocka_unit_test(folds),
+      cmocka_unit_test(computes),         cmocka_unit_test(converts),
+      cmocka_unit_test(loads_and_stores), cmocka_unit_test(carries_complex),
+      cmocka_unit_test(counts),           cmocka_unit_test(transposes),
+      cmocka_unit_test(takes_and_puts),   cmocka_unit_test(folds),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

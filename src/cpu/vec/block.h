@@ -49,6 +49,7 @@ typedef VecFn *VecRoundTable[HL_DTYPE_COUNT];
 typedef VecVariants VecWrapTable[HL_DTYPE_COUNT];
 typedef VecFold *VecFoldTable[VEC_OP_COUNT][VEC_CLASSES];
 typedef VecScan *VecScanTable[VEC_OP_COUNT][VEC_CLASSES];
+typedef VecJoin *VecJoinTable[VEC_OP_COUNT][VEC_CLASSES];
 typedef struct VecMemory {
   VecLoad *load;
   VecStore *store;
@@ -67,6 +68,9 @@ SIMD_DECLARE(const VecRoundTable, vec_rounds);
 SIMD_DECLARE(const VecWrapTable, vec_wraps);
 SIMD_DECLARE(const VecFoldTable, vec_folds);
 SIMD_DECLARE(const VecScanTable, vec_scans);
+SIMD_DECLARE(const VecJoinTable, vec_joins);
+SIMD_DECLARE(VecTake, vec_take);
+SIMD_DECLARE(VecPut, vec_put);
 SIMD_DECLARE(const VecMemoryTable, vec_memory);
 SIMD_DECLARE(const VecIotaTable, vec_iotas);
 SIMD_DECLARE(const VecTransposeTable, vec_transposes);

@@ -390,3 +390,35 @@ const VecTransposeTable SIMD(vec_transposes) = {[1] = transpose_1,
                                                 [4] = transpose_4,
                                                 [8] = transpose_8,
                                                 [16] = transpose_16};
+
+// --- Rows ---------------------------------------------------------------------------------------
+
+static inline void copy_row(char *to, const char *from, int64_t n) {
+#define BY(size)                                                 \
+  for (; n >= (size); n -= (size), to += (size), from += (size)) \
+  memcpy(to, from, size)
+  BY(64);
+  BY(16);
+  BY(4);
+  BY(1);
+#undef BY
+}
+
+void SIMD(vec_take)(int64_t rows, int64_t bytes, void *out, const void *base,
+                    const int64_t *place) {
+  enum { AHEAD = 8 };  // rows that are on their way
+  char *to = out;
+  const char *from = base;
+  for (int64_t r = 0; r < rows; r++, to += bytes) {
+    if (r + AHEAD < rows)
+      __builtin_prefetch(from + place[r + AHEAD]);
+    copy_row(to, from + place[r], bytes);
+  }
+}
+
+void SIMD(vec_put)(int64_t rows, int64_t bytes, void *base, const int64_t *place, const void *in) {
+  const char *from = in;
+  for (int64_t r = 0; r < rows; r++, from += bytes)
+    if (place[r] >= 0)
+      copy_row((char *)base + place[r], from, bytes);
+}

@@ -21,6 +21,7 @@ TABLES(VecRoundTable, rounds)
 TABLES(VecWrapTable, wraps)
 TABLES(VecFoldTable, folds)
 TABLES(VecScanTable, scans)
+TABLES(VecJoinTable, joins)
 TABLES(VecMemoryTable, memory)
 TABLES(VecIotaTable, iotas)
 TABLES(VecTransposeTable, transposes)
@@ -118,6 +119,20 @@ VecFold *vec_fold(CpuLevel level, VecOp op, HlDtype dtype) {
 
 VecScan *vec_scan(CpuLevel level, VecOp op, HlDtype dtype) {
   return (*scans[level])[op][class_of(dtype)];
+}
+
+VecJoin *vec_join(CpuLevel level, VecOp op, HlDtype dtype) {
+  return (*joins[level])[op][class_of(dtype)];
+}
+
+VecTake *vec_take(CpuLevel level) {
+  static VecTake *const take[CPU_LEVELS] = SIMD_LEVELS(vec_take);
+  return take[level];
+}
+
+VecPut *vec_put(CpuLevel level) {
+  static VecPut *const put[CPU_LEVELS] = SIMD_LEVELS(vec_put);
+  return put[level];
 }
 
 // --- Blocks -------------------------------------------------------------------------------------

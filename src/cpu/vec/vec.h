@@ -64,6 +64,13 @@ VecIota *vec_iota(CpuLevel level, HlDtype dtype);
 typedef void VecTranspose(int64_t rows, int64_t columns, void *to, int64_t to_stride, const void *from, int64_t from_stride);
 VecTranspose *vec_transpose(CpuLevel level, int size);
 
+// Rows of so many bytes, from or to base + place[r] bytes; what is taken or put lies one behind the other. vec_put leaves out rows
+// whose place is negative, and puts the others one after another.
+typedef void VecTake(int64_t rows, int64_t bytes, void *out, const void *base, const int64_t *place);
+VecTake *vec_take(CpuLevel level);
+typedef void VecPut(int64_t rows, int64_t bytes, void *base, const int64_t *place, const void *from);
+VecPut *vec_put(CpuLevel level);
+
 // --- Folding -----------------------------------------------------------------------------------------
 
 // *acc = op(*acc, fold of x[0..n)) for ops that associate (add, multiply, minimum, maximum, and, or, xor). The order of the fold
@@ -73,5 +80,8 @@ VecFold *vec_fold(CpuLevel level, VecOp op, HlDtype dtype);
 // out[k] = op(...op(op(*carry, x[0]), x[1])..., x[k]); *carry becomes the last. Backwards: from x[n-1] down.
 typedef void VecScan(int64_t n, void *out, void *carry, const void *x, bool backwards);
 VecScan *vec_scan(CpuLevel level, VecOp op, HlDtype dtype);
+// As vec_put, of rows of n elements: each becomes op(itself, x) there.
+typedef void VecJoin(int64_t rows, int64_t n, void *base, const int64_t *place, const void *x);
+VecJoin *vec_join(CpuLevel level, VecOp op, HlDtype dtype);
 
 #endif
