@@ -121,6 +121,22 @@ def cases():
     yield ("gather rows", "HloModule m\nENTRY e {\n x = f32[50000,256] parameter(0)\n i = s32[8192] parameter(1)\n"
            " ROOT g = f32[8192,256] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,256}\n}\n",
            lambda x, i: x[i], (ones(50000, 256), jax.random.randint(jax.random.key(0), (8192,), 0, 50000)))
+    yield ("gather 262144 rows of 16", module(["f32[100000,16]", "s32[262144]"], """ z = s32[] constant(0)
+ n = s32[] constant(100000)
+ y = s32[262144] broadcast(z), dimensions={}
+ l = pred[262144] compare(p1, y), direction=LT
+ m = s32[262144] broadcast(n), dimensions={}
+ a = s32[262144] add(p1, m)
+ i = s32[262144] select(l, a, p1)
+ ROOT g = f32[262144,16] gather(p0, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,16}""",
+                                                 "f32[262144,16]"), lambda x, i: x[i], (ones(100000, 16), jax.random.randint(jax.random.key(0), (262144,), 0, 100)))
+    yield ("scatter-add 262144 of 16", f"HloModule m\n{SUM}ENTRY e {{\n x = f32[100000,16] parameter(0)\n i = s32[262144] parameter(1)\n"
+           " u = f32[262144,16] parameter(2)\n ROOT g = f32[100000,16] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},"
+           " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=s\n}\n",
+           lambda x, i, u: x.at[i].add(u), (ones(100000, 16), jax.random.randint(jax.random.key(0), (262144,), 0, 100), ones(262144, 16)))
+    for name, window, axis in (("rows", "1x1024 pad=0_0x1023_0", 1), ("columns", "4096x1 pad=4095_0x0_0", 0)):
+        yield (f"cumsum of {name} 4096x1024", f"HloModule m\n{SUM}ENTRY e {{\n x = {s} parameter(0)\n z = f32[] constant(0)\n"
+               f" ROOT r = {s} reduce-window(x, z), window={{size={window}}}, to_apply=s\n}}\n", lambda x, axis=axis: jnp.cumsum(x, axis), (ones(4096, 1024),))
     yield ("argmax 4096x1024", "HloModule m\na { x = f32[] parameter(0)\n i = s32[] parameter(1)\n y = f32[] parameter(2)\n j = s32[] parameter(3)\n"
            " g = pred[] compare(x, y), direction=GT\n e = pred[] compare(x, y), direction=EQ\n l = pred[] compare(i, j), direction=LT\n"
            " k = pred[] and(e, l)\n t = pred[] or(g, k)\n v = f32[] select(t, x, y)\n n = s32[] select(t, i, j)\n ROOT r = (f32[], s32[]) tuple(v, n) }\n"

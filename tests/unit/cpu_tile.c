@@ -531,6 +531,40 @@ static void indices(void **state) {
       " r = f32[150] reshape(d)\n ROOT n = f32[150] negate(r)");
 }
 
+#define ROWS_OF(shape)                                                          \
+  " three = s32[] constant(3)\n k = s32[200] broadcast(three), dimensions={}\n" \
+  " ten = s32[] constant(10)\n t = s32[200] broadcast(ten), dimensions={}\n"    \
+  " n = s32[200] multiply(p1, k)\n i = s32[200] subtract(n, t)\n"               \
+  " g = " shape " gather(p0, i), offset_dims={1}, collapsed_slice_dims={0},"    \
+  " start_index_map={0}, index_vector_dim=1, slice_sizes={1,12}\n"
+
+// Rows of computed places, most of them outside; by layouts, as they are and computed with, and with their own indices.
+static void rows(void **state) {
+  static const char *const types[] = {"f32", "u8", "f64", "bf16", "c64", "pred"};
+  char params[TEXT], body[TEXT];
+  for (int t = 0; t < HL_COUNT_OF(types); t++) {
+    of_type("$[40,12] s32[200]", types[t], params);
+    of_type(ROWS_OF("$[200,12]") " ROOT c = $[200,12] copy(g)", types[t], body);
+    fused(params, body);
+    of_type(ROWS_OF("$[200,12]") " ROOT c = $[200,12]{0,1} copy(g)", types[t], body);
+    fused(params, body);
+    of_type("$[40,12]{0,1} s32[200]", types[t], params);
+    fused(params, body);
+  }
+  fused("f32[40,12] s32[200]",
+        ROWS_OF("f32[200,12]") " v = f32[200] convert(i)\n b = f32[200,12] broadcast(v), "
+                               "dimensions={0}\n ROOT a = f32[200,12] add(g, b)");
+  fused("bf16[40,12] s32[200] bf16[12]",
+        ROWS_OF("bf16[200,12]") " b = bf16[200,12] broadcast(p2), dimensions={1}\n"
+                                " ROOT a = bf16[200,12] add(g, b)");
+  fused("f32[40,12] s32[40]",  // indices that are looked up themselves
+        "i = s32[200] iota(), iota_dimension=0\n j = s32[200] gather(p1, i), offset_dims={},"
+        " collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}\n"
+        " g = f32[200,12] gather(p0, j), offset_dims={1}, collapsed_slice_dims={0},"
+        " start_index_map={0}, index_vector_dim=1, slice_sizes={1,12}\n"
+        " ROOT r = f32[200,12] reverse(g), dimensions={0,1}");
+}
+
 static void updates(void **state) {
   fused("f32[20,30] f32[5,30] s32[]", "z = s32[] constant(0)\n n = f32[5,30] negate(p1)\n ROOT d = "
                                       "f32[20,30] dynamic-update-slice(p0, n, p2, z)");
@@ -598,6 +632,13 @@ static void scatters(void **state) {
       " x = $[7,9]{0,1} parameter(0)\n i = s64[3,2,2] parameter(1)\n u = $[3,4,2,3] parameter(2)\n"
       " ROOT s = $[7,9]{0,1} scatter(x, i, u), update_window_dims={1,3}, inserted_window_dims={},"
       " scatter_dims_to_operand_dims={1,0}, index_vector_dim=1, to_apply=?",
+      " x = $[40,20] parameter(0)\n i = s32[300,2] parameter(1)\n u = $[300,12] parameter(2)\n"
+      " ROOT s = $[40,20] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+      "scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=?",
+      " x = $[40,12]{0,1} parameter(0)\n i = s32[300] parameter(1)\n u = $[300,12]{0,1} "
+      "parameter(2)\n"
+      " ROOT s = $[40,12]{0,1} scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+      "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=?",
       " x = $[2,9] parameter(0)\n i = u32[2,4,1] parameter(1)\n u = $[2,4,3] parameter(2)\n"
       " ROOT s = $[2,9] scatter(x, i, u), update_window_dims={2}, inserted_window_dims={}, "
       "scatter_dims_to_operand_dims={1},"
@@ -730,6 +771,7 @@ int main(void) {
                                      cmocka_unit_test(reductions_of_every_type),
                                      cmocka_unit_test(fused_reductions),
                                      cmocka_unit_test(indices),
+                                     cmocka_unit_test(rows),
                                      cmocka_unit_test(updates),
                                      cmocka_unit_test(windows),
                                      cmocka_unit_test(scatters),

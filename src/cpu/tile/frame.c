@@ -145,7 +145,7 @@ static void place_tiles(Plan *p, int64_t *end) {
     }
   for (int at = 0; at < l->node.n; at++)  // by the beginnings of their lives
     for (int n = at; n < l->node.n; n++) {
-      if (!p->live[n])
+      if (!p->live[n] || p->value[n] < 0)
         continue;
       TileValue *value = &p->values.at[p->value[n]];
       if (life[n].from != at || !value->is_row || placed[p->value[n]] || !has_place(&l->node.at[n]))
@@ -231,6 +231,7 @@ bool tile_schedule(Lower *l, TileNest *out) {
   plan_collapse(&p);
   plan_rows(&p);
   plan_lines(&p);
+  plan_heads(&p);
   if (!plan_place(&p))
     return false;
   plan_frame(&p);

@@ -88,6 +88,7 @@ void plan_live(Plan *p) {
   Lower *l = p->l;
   p->live = HL_ARRAY(l->arena, bool, l->node.n + 1);
   p->scope_live = HL_ARRAY(l->arena, bool, l->scope.n + 1);
+  p->may_head = HL_ARRAY(l->arena, bool, l->node.n + 1);
   p->block = HL_ARRAY(l->arena, BlockPlan, l->block.n + 1);
   p->block[0].live = true;
   find_live(p);
@@ -214,8 +215,11 @@ static bool is_whole(const Affine *a, int var) {
 }
 
 // Nanoseconds an element of an access along a row, beside those of the whole tile.
-static double access_cost(const Plan *p, const Affine *a, int row, int column) {
+static double access_cost(const Plan *p, int block, const Affine *a) {
+  const int row = p->block[block].row, column = p->block[block].column;
   const int64_t along = step_of(a, column), across = step_of(a, row);
+  if (block == 0 && plan_by_row(p, a) && along == 1)
+    return 0.05 + 4.0 / (double)p->l->var[column].n;
   for (int v = 0; v < p->l->n_vars; v++)
     if (a->k[v] != 0 && p->l->var[v].node >= 0 &&
         (p->l->var[v].deps & (plan_bit(row) | plan_bit(column))))
@@ -262,7 +266,7 @@ static double op_cost(const Plan *p, int block, uint32_t deps, const Affine *at,
   tile *= b->column < 0 ? 1 : (double)p->l->var[b->column].n;
   tile *= b->row < 0 ? 1 : (double)p->l->var[b->row].n;
   tile = tile < TILE_SIZE ? tile : TILE_SIZE;
-  return turns * (each + (at ? access_cost(p, at, b->row, b->column) : 0)) + turns / tile * 8;
+  return turns * (each + (at ? access_cost(p, block, at) : 0)) + turns / tile * 8;
 }
 
 static bool sum_allows(const Plan *p, const Affine *a, int row, int column) {
@@ -346,6 +350,7 @@ static double try_row(Plan *p, int row, int column) {
   Lower *l = p->l;
   p->block[0].row = row;
   p->block[0].column = column;
+  plan_may_head(p);
   for (int b = 1; b < l->block.n; b++) {
     BlockPlan *plan = &p->block[b];
     if (!plan->live)
@@ -399,15 +404,37 @@ static uint32_t turning(const Plan *p) {
   return bits;
 }
 
-// Loops in order are the outer ones; without others the last of them is the row.
-static bool may_be_row(const Plan *p, uint32_t loops, int row, int column) {
+// Whether a loop is the last of those in order, which turns within them all.
+static bool is_last_in_order(const Plan *p, int var) {
+  return (p->in_order & plan_bit(var)) && (var == 31 || !((p->in_order & turning(p)) >> (var + 1)));
+}
+
+// Whether the places of updates are alike along the rows.
+static bool updates_by_row(Plan *p, int row, int column) {
+  const Lower *l = p->l;
+  p->block[0].row = row;
+  p->block[0].column = column;
+  plan_may_head(p);
+  for (int k = 0; k < l->store.n; k++) {
+    const Store *store = &l->store.at[k];
+    if (!plan_by_row(p, &store->at))
+      return false;
+    for (int j = 0; j < store->update.n_checks; j++)
+      if (!p->may_head[store->update.check[j].node])
+        return false;
+  }
+  return true;
+}
+
+// Loops in order are the outer ones; without others the last of them is the row, or with one other the rows.
+static bool may_be_row(Plan *p, uint32_t loops, int row, int column) {
   if (!p->updates)
     return true;
-  bool last = true;
-  for (int v = column + 1; v < p->l->n_vars; v++)
-    last = last && !(loops & plan_bit(v) && p->l->var[v].n > 1);
-  return row < 0 &&
-         (!(p->in_order & plan_bit(column)) || (last && !(loops & ~p->in_order & turning(p))));
+  const uint32_t free = loops & ~p->in_order & turning(p);
+  if (p->in_order & plan_bit(column))
+    return row < 0 && is_last_in_order(p, column) && !free;
+  return row < 0 || (is_last_in_order(p, row) && free == plan_bit(column) &&
+                     p->l->var[column].n <= TILE_SIZE / 2 && updates_by_row(p, row, column));
 }
 
 static void choose_grid_row(Plan *p) {
@@ -487,7 +514,7 @@ static void size_tile(Plan *p, int block) {
   b->columns = n < TILE_SIZE ? n : TILE_SIZE;
   if (b->row < 0)
     return;
-  if (b->columns > TILE_SIZE / 2 || is_turned(p, b->row, b->column))
+  if (b->columns > TILE_SIZE / 2 || (!p->updates && is_turned(p, b->row, b->column)))
     b->columns = n < 32 ? n : 32;
   b->rows = TILE_SIZE / b->columns;
   if (b->rows > l->var[b->row].n)

@@ -19,10 +19,20 @@ static int64_t step_of(const Affine *a, int var) {
   return var < 0 ? 0 : a->k[var] / a->den;
 }
 
-// Computed indices that differ along the row are added for each element.
-static TileAccess access_of(const Plan *p, int block, bool in_row, int buffer, HlDtype dtype,
+typedef struct Place {
+  int block, level;  // -1: for every tile
+  bool steps;        // after the others: what folds
+  bool head;         // before them: of each row
+} Place;
+
+// Computed indices that differ along the row are added for each element, or for each row.
+static TileAccess access_of(const Plan *p, Place where, int buffer, HlDtype dtype,
                             const Affine *at) {
+  const int block = where.block;
+  const bool in_row = where.level < 0;
   const BlockPlan *b = &p->block[block];
+  const int row = where.head ? -1 : b->row, column = where.head ? b->row : b->column;
+  const int64_t columns = where.head ? b->rows : b->columns;
   TileAccess a = {.buffer = buffer, .dtype = dtype};
   struct TileIndex *index = HL_ARRAY(p->arena, struct TileIndex, TILE_MAX_VARS);
   uint32_t varying = 0;
@@ -35,14 +45,14 @@ static TileAccess access_of(const Plan *p, int block, bool in_row, int buffer, H
   a.sum = sum_of(p, at, varying);
   if (!in_row)
     return a;
-  a.row_step = step_of(at, b->row);
-  a.column_step = step_of(at, b->column);
-  const bool dense = b->row < 0 || (b->columns == p->l->var[b->column].n &&
-                                    a.row_step == a.column_step * b->columns);
+  a.row_step = step_of(at, row);
+  a.column_step = step_of(at, column);
+  a.by_row = in_row && block == 0 && row >= 0 && plan_by_row(p, at);
+  const bool dense =
+      row < 0 || (columns == p->l->var[column].n && a.row_step == a.column_step * columns);
   const bool moves = a.column_step != 0 || a.row_step != 0;
   a.direct = dense && moves && a.column_step == 1 && a.n_index == 0 && tile_is_plain(dtype);
-  a.repeats =
-      b->row >= 0 && a.row_step == 0 && b->columns == p->l->var[b->column].n && a.n_index == 0;
+  a.repeats = row >= 0 && a.row_step == 0 && columns == p->l->var[column].n && a.n_index == 0;
   a.turned = a.row_step == 1 && a.column_step != 1 && a.column_step != 0 && a.n_index == 0 &&
              tile_is_plain(dtype);
   return a;
@@ -50,13 +60,8 @@ static TileAccess access_of(const Plan *p, int block, bool in_row, int buffer, H
 
 // --- Places ---------------------------------------------------------------------------------------
 
-typedef struct Place {
-  int block, level;  // -1: for every tile
-  bool steps;        // after the others: what folds
-} Place;
-
 static Place place_of(const Plan *p, uint32_t deps) {
-  Place at = {plan_owner(p, deps), 0, false};
+  Place at = {.block = plan_owner(p, deps)};
   const BlockPlan *b = &p->block[at.block];
   if (plan_in_row(p, at.block, deps)) {
     at.level = -1;
@@ -70,7 +75,7 @@ static Place place_of(const Plan *p, uint32_t deps) {
 
 static TileOps *list_at(const Plan *p, Place at) {
   TileBlock *b = p->block[at.block].out;
-  return at.steps ? &b->step : at.level < 0 ? &b->tile : &b->level[at.level];
+  return at.head ? &b->head : at.steps ? &b->step : at.level < 0 ? &b->tile : &b->level[at.level];
 }
 
 static TileOp *add_op(const Plan *p, Place at, TileKind kind) {
@@ -168,6 +173,20 @@ static bool set_function(const Plan *p, const Node *node, TileOp *op) {
   return op->fn != NULL;
 }
 
+// What a node is in the head, or to all rows.
+static int value_by_row(const Plan *p, int node) {
+  return p->in_head[node] ? p->head_value[node] : p->value[node];
+}
+
+static void set_indices(Plan *p, TileOp *op) {
+  p->gathers = p->gathers || op->access.n_index > 0;
+  for (int k = 0; k < op->access.n_index; k++) {
+    const int node = op->access.index[k].value;
+    ((struct TileIndex *)op->access.index)[k].value =
+        op->access.by_row ? value_by_row(p, node) : p->value[node];
+  }
+}
+
 static void place_load(Plan *p, int n, Place at) {
   const Node *node = &p->l->node.at[n];
   const CpuLevel level = p->l->maker->level;
@@ -176,10 +195,11 @@ static void place_load(Plan *p, int n, Place at) {
   op->scope = scope;
   op->out = p->value[n];
   op->dtype = node->dtype;
-  op->access = access_of(p, at.block, at.level < 0, node->buffer, node->from, node->at);
-  p->gathers = p->gathers || op->access.n_index > 0;
-  for (int k = 0; k < op->access.n_index; k++)
-    ((struct TileIndex *)op->access.index)[k].value = p->value[op->access.index[k].value];
+  op->access = access_of(p, at, node->buffer, node->from, node->at);
+  set_indices(p, op);
+  op->access.take = op->access.by_row && op->access.column_step == 1 && tile_is_plain(node->from)
+                        ? vec_take(level)
+                        : NULL;
   op->access.load = vec_load(level, node->from);
   op->access.gather = op->access.n_index ? vec_gather(level, node->from) : NULL;
   op->access.turn = op->access.turned ? vec_transpose(level, hl_dtype_bytes(node->from)) : NULL;
@@ -230,7 +250,7 @@ static bool place_node(Plan *p, int n, Place at) {
   op->from = node->from;
   switch (node->kind) {
   case NODE_IOTA:
-    op->access = access_of(p, at.block, at.level < 0, -1, HL_S64, node->at);
+    op->access = access_of(p, at, -1, HL_S64, node->at);
     op->iota = vec_iota(level, node->dtype);
     return op->access.n_index == 0 && op->iota;
   case NODE_LINE: op->var = p->block[at.block].column; return true;
@@ -299,7 +319,7 @@ static bool place_reduce(Plan *p, int n, Place at) {
   out->is_row = b->is_row;
   out->n_acc = from->n_acc;
   out->acc = HL_ARRAY(p->arena, TileAcc, from->n_acc);
-  const Place tile = {node->block, -1, false};
+  const Place tile = {.block = node->block, .level = -1};
   for (int k = 0; k < from->n_acc; k++) {
     TileAcc *acc = &out->acc[k];
     *acc = (TileAcc){.init = from->first ? -1 : p->value[from->init[k]],
@@ -354,8 +374,11 @@ static Place place_of_node(const Plan *p, int n) {
 static void set_update(Plan *p, const Store *store, TileOp *op) {
   const CpuLevel level = p->l->maker->level;
   TileCheck *check = HL_ARRAY(p->arena, TileCheck, store->update.n_checks + 1);
-  for (int k = 0; k < store->update.n_checks; k++)
-    check[k] = (TileCheck){p->value[store->update.check[k].node], store->update.check[k].n};
+  for (int k = 0; k < store->update.n_checks; k++) {
+    const int node = store->update.check[k].node;
+    check[k] = (TileCheck){op->access.by_row ? value_by_row(p, node) : p->value[node],
+                           store->update.check[k].n};
+  }
   op->n_checks = store->update.n_checks;
   op->check = check;
   op->load = vec_load(level, store->dtype);
@@ -363,8 +386,11 @@ static void set_update(Plan *p, const Store *store, TileOp *op) {
       store->update.assigns ? NULL : vec_fn(level, store->update.op, vec_carrier(store->dtype), 0);
   op->vec = store->update.op;
   op->round = tile_is_narrow(store->dtype) ? vec_round(level, store->dtype) : NULL;
-  for (int k = 0; k < op->access.n_index; k++)
-    ((struct TileIndex *)op->access.index)[k].value = p->value[op->access.index[k].value];
+  const bool rows = op->access.by_row && op->access.column_step == 1 && tile_is_plain(store->dtype);
+  op->put = rows && store->update.assigns ? vec_put(level) : NULL;
+  op->join =
+      rows && !store->update.assigns ? vec_join(level, store->update.op, store->dtype) : NULL;
+  set_indices(p, op);
 }
 
 // The last op of all may write the result where it is stored: nothing is read after it.
@@ -374,7 +400,10 @@ static void aim(Plan *p, Place at, int list_end) {
   if (list_end == 0 || at.level >= 0 || !store->access.direct || store->scope != 0)
     return;
   TileOp *maker = &list->at[list_end - 1];
-  if ((maker->kind != TILE_VEC && maker->kind != TILE_CHOOSE && maker->kind != TILE_PACK) ||
+  const bool loads = maker->kind == TILE_LOAD && !maker->access.direct && !maker->access.repeats &&
+                     tile_is_plain(maker->access.dtype);
+  if ((maker->kind != TILE_VEC && maker->kind != TILE_CHOOSE && maker->kind != TILE_PACK &&
+       !loads) ||
       maker->out != store->in[0] || maker->scope != 0 || maker->aim)
     return;
   TileAccess *place = HL_NEW(p->arena, TileAccess);
@@ -401,7 +430,7 @@ static bool place_stores(Plan *p) {
     op->scope = scope;
     op->n_in = in[1] < 0 ? 1 : 2;
     op->in = list_of(p, 2, in);
-    op->access = access_of(p, at.block, at.level < 0, store->buffer, store->dtype, &store->at);
+    op->access = access_of(p, at, store->buffer, store->dtype, &store->at);
     op->access.store = vec_store(p->l->maker->level, store->dtype);
     op->access.turn =
         op->access.turned ? vec_transpose(p->l->maker->level, hl_dtype_bytes(store->dtype)) : NULL;
@@ -415,6 +444,19 @@ static bool place_stores(Plan *p) {
   return true;
 }
 
+// A node as an op on one element a row, among the others of the head.
+static bool place_in_head(Plan *p, int n) {
+  int *const value = p->value;
+  const Node *node = &p->l->node.at[n];
+  p->head_value[n] = add_value(p, node->dtype, true);
+  for (int k = 0; k < node->n; k++)
+    p->head_value[node->arg[k]] = value_by_row(p, node->arg[k]);
+  p->value = p->head_value;
+  const bool ok = place_node(p, n, (Place){.level = -1, .head = true});
+  p->value = value;
+  return ok;
+}
+
 bool plan_place(Plan *p) {
   Lower *l = p->l;
   new_blocks(p);
@@ -424,10 +466,16 @@ bool plan_place(Plan *p) {
   p->scope_placed = HL_ARRAY(l->arena, bool, l->scope.n + 1);
   p->value = HL_ARRAY(l->arena, int, l->node.n + 1);
   p->im = HL_ARRAY(l->arena, int, l->node.n + 1);
-  for (int n = 0; n < l->node.n; n++)  // lines are asked for before they are made
+  for (int n = 0; n < l->node.n; n++) {  // lines are asked for before they are made
     p->value[n] = p->live[n] && p->line[n] ? add_value(p, l->node.at[n].dtype, true) : -1;
+    p->head_value[n] = -1;
+  }
   for (int n = 0; n < l->node.n; n++) {
     if (!p->live[n])
+      continue;
+    if (p->in_head[n] && !place_in_head(p, n))
+      return tile_fail(l, "an op that has no vector function").re >= 0;
+    if (!p->in_tile[n])
       continue;
     const Node *node = &l->node.at[n];
     const Place at = place_of_node(p, n);

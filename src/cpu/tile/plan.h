@@ -36,6 +36,10 @@ typedef struct Plan {
   bool *scope_placed;
   bool *line;          // by node: kept for another row
   bool gathers;        // some access has computed indices
+  bool *may_head;      // by node: it may be computed for each row of the grid's tiles ...
+  bool *in_head;       // ... and is; and it is wanted for every element
+  bool *in_tile;
+  int *head_value;     // of a node: its value in the head
 } Plan;
 
 // What is needed; blocks in blocks; loops that may be one (loops.c).
@@ -43,6 +47,11 @@ void plan_live(Plan *p);
 void plan_collapse(Plan *p);
 // Which loops are rows, and in what order the others turn.
 void plan_rows(Plan *p);
+// Whether all that is computed of a place is alike along the rows of the grid's tiles, and differs from row to row.
+bool plan_by_row(const Plan *p, const Affine *at);
+// What of the graph stands in the head (heads.c).
+void plan_may_head(Plan *p);
+void plan_heads(Plan *p);
 // What reductions keep of their rows for the grid's (lines.c).
 void plan_lines(Plan *p);
 void plan_live_again(Plan *p);

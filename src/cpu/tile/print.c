@@ -24,7 +24,7 @@ static void put_access(HlBuf *out, const TileAccess *a) {
     hl_buf_printf(out, " rows by %lld", (long long)a->row_step);
   if (a->column_step != 0)
     hl_buf_printf(out, " by %lld", (long long)a->column_step);
-  hl_buf_puts(out, a->direct ? " in memory" : a->turned ? " turned" : "");
+  hl_buf_puts(out, a->direct ? " in memory" : a->by_row ? " by rows" : a->turned ? " turned" : "");
 }
 
 static void put_name(HlBuf *out, const TileOp *op) {
@@ -152,6 +152,10 @@ static void put_block(HlBuf *out, const TileNest *nest, const TileBlock *b, int 
   if (b->column_var >= 0)
     hl_buf_printf(out, "%*srow i%d < %lld, %lld a tile\n", indent, "", b->column_var,
                   (long long)nest->extent[b->column_var], (long long)b->columns);
+  if (b->head.n > 0) {
+    hl_buf_printf(out, "%*shead\n", indent + 2, "");
+    put_ops(out, nest, &b->head, indent + 4);
+  }
   put_ops(out, nest, &b->tile, indent + 2);
   if (b->fold != TILE_FOLD_VEC)
     put_ops(out, nest, &b->step, indent + 2);

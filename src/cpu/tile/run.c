@@ -108,6 +108,46 @@ static void gather(Frame *f, const TileOp *op, Range r, const char *base) {
             index + r.low);
 }
 
+static bool holds(const Frame *f, const TileOp *op, int64_t k) {
+  for (int j = 0; j < op->n_checks; j++) {
+    const int value = op->check[j].value;
+    const int64_t at = ((const int64_t *)f->at[value])[f->nest->value[value].is_row ? k : 0];
+    if (at < 0 || at >= op->check[j].n)
+      return false;
+  }
+  return true;
+}
+
+// Bytes from the start of the buffer to each row of the tile; -1: a check fails there.
+static const int64_t *find_rows(Frame *f, const TileOp *op) {
+  const TileAccess *a = &op->access;
+  const int64_t size = hl_dtype_bytes(a->dtype), first = sum_at(f, &a->sum);
+  int64_t *place = (int64_t *)(void *)(f->values + f->nest->index_offset);
+  for (int64_t k = 0; k < f->rows; k++)
+    place[k] = (first + k * a->row_step) * size;
+  for (int j = 0; j < a->n_index; j++) {
+    const int64_t *index = f->at[a->index[j].value], by = a->index[j].k * size;
+    for (int64_t k = 0; k < f->rows; k++)
+      place[k] += index[k] * by;
+  }
+  for (int64_t k = 0; op->n_checks > 0 && k < f->rows; k++)
+    place[k] = holds(f, op, k) ? place[k] : -1;
+  return place;
+}
+
+static void load_rows(Frame *f, const TileOp *op) {
+  const TileAccess *a = &op->access;
+  const char *base = f->buffer[a->buffer];
+  const int64_t *place = find_rows(f, op);
+  if (a->take) {
+    a->take(f->rows, f->columns * hl_dtype_bytes(a->dtype), f->at[op->out], base, place);
+    return;
+  }
+  for (int64_t k = 0; k < f->rows; k++)
+    a->load(f->columns, element(f, op->out, k * f->columns), element(f, op->im, k * f->columns),
+            base + place[k], a->column_step);
+}
+
 static void load(Frame *f, const TileOp *op, bool row) {
   const TileAccess *a = &op->access;
   const Range r = range_of(f, op->scope, row);
@@ -121,6 +161,8 @@ static void load(Frame *f, const TileOp *op, bool row) {
   const int64_t size = hl_dtype_bytes(a->dtype);
   if (a->direct) {
     f->at[op->out] = base;
+  } else if (a->by_row) {
+    load_rows(f, op);
   } else if (a->n_index > 0) {
     gather(f, op, r, base);
   } else if (f->rows == 1) {
@@ -134,6 +176,8 @@ static void load(Frame *f, const TileOp *op, bool row) {
     for (int64_t k = 0; k < f->rows; k++)
       a->load(f->columns, element(f, op->out, k * f->columns), element(f, op->im, k * f->columns),
               base + k * a->row_step * size, a->column_step);
+    if (a->repeats)
+      f->loaded[op->out] = (Loaded){base, f->n};
   }
 }
 
@@ -159,16 +203,6 @@ static void store(Frame *f, const TileOp *op, bool row) {
 
 // --- Updates --------------------------------------------------------------------------------------
 
-static bool holds(const Frame *f, const TileOp *op, int64_t k) {
-  for (int j = 0; j < op->n_checks; j++) {
-    const int value = op->check[j].value;
-    const int64_t at = ((const int64_t *)f->at[value])[f->nest->value[value].is_row ? k : 0];
-    if (at < 0 || at >= op->check[j].n)
-      return false;
-  }
-  return true;
-}
-
 // `n` elements, side by side.
 static void update_run(const TileOp *op, int64_t n, char *place, const void *x) {
   if (!op->fn) {
@@ -190,8 +224,30 @@ static void update_run(const TileOp *op, int64_t n, char *place, const void *x) 
   }
 }
 
+// Whole rows, one after another.
+static void update_rows(Frame *f, const TileOp *op) {
+  const TileAccess *a = &op->access;
+  const int64_t size = hl_dtype_bytes(a->dtype), n = f->columns;
+  char *base = f->buffer[a->buffer];
+  const int64_t *place = find_rows(f, op);
+  if (op->put)
+    op->put(f->rows, n * size, base, place, f->at[op->in[0]]);
+  else if (op->join)
+    op->join(f->rows, n, base, place, f->at[op->in[0]]);
+  for (int64_t r = 0; !op->put && !op->join && r < f->rows; r++) {
+    const bool dense = a->column_step == 1;
+    for (int64_t k = 0; place[r] >= 0 && k < n; k += dense ? n : 1)
+      update_run(op, dense ? n : 1, base + place[r] + k * a->column_step * size,
+                 element(f, op->in[0], r * n + k));
+  }
+}
+
 static void update(Frame *f, const TileOp *op, bool row) {
   const TileAccess *a = &op->access;
+  if (a->by_row) {
+    update_rows(f, op);
+    return;
+  }
   const int64_t n = row ? f->n : 1, size = hl_dtype_bytes(a->dtype);
   bool same = a->n_index == 0;
   for (int j = 0; j < op->n_checks; j++)
@@ -227,7 +283,9 @@ static void copy(Frame *f, VecFn *const *how, int out, int from, Range r) {
   const bool is_row = f->nest->value[from].is_row;
   const void *source = is_row ? element(f, from, r.low) : f->at[from];
   void *to = element(f, out, f->nest->value[out].is_row ? r.low : 0);
-  if (r.low < r.high && to != source)
+  if (r.low < r.high && to != source && r.high - r.low == 1)
+    memcpy(to, source, (size_t)f->nest->value[out].size);
+  else if (r.low < r.high && to != source)
     how[is_row || !f->nest->value[out].is_row ? 0 : 1](r.high - r.low, to, source, NULL, NULL);
 }
 
@@ -494,7 +552,20 @@ static Frame *new_frame(const Job *job, CpuMember *member) {
   return f;
 }
 
+// Of each row of the tile one element.
+static void run_head(Frame *f, const TileBlock *b) {
+  const int64_t rows = f->rows, columns = f->columns;
+  f->rows = 1;
+  f->n = f->columns = rows;
+  run_ops(f, &b->head, true);
+  f->rows = rows;
+  f->columns = columns;
+  f->n = rows * columns;
+}
+
 static void grid_tile(Frame *f, const TileBlock *b, void *user) {
+  if (b->head.n > 0)
+    run_head(f, b);
   run_ops(f, &b->tile, true);
 }
 

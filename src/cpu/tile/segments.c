@@ -55,6 +55,7 @@ static void count_list(Segments *s, const TileOps *list) {
 static void count_block(Segments *s, const TileBlock *b) {
   for (int k = 0; k <= b->n_loops; k++)
     count_list(s, &b->level[k]);
+  count_list(s, &b->head);
   count_list(s, &b->tile);
   count_list(s, &b->step);
   for (int k = 0; k < b->n_acc; k++) {

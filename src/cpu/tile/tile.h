@@ -16,7 +16,8 @@
 // that are computed (dynamic-slice, gather) count as loops that something else turns: variables with a value.
 //
 // Values are of a row (a tile) or uniform (one element). What does not depend on the row is computed outside of it, at the
-// outermost loop that it depends on. A reduction is a block with loops of its own, that folds into accumulators: either for the
+// outermost loop that it depends on. Where a tile is of several rows and computed indices are alike along each (a gather of rows),
+// these are computed in the tile's head, as a tile of one column. A reduction is a block with loops of its own, that folds into accumulators: either for the
 // whole tile around it at once (rows kept), or by a row of its own (rows folded). Ops of a block stand in lists by level: level 0
 // runs when the block is entered, level k whenever its loop k - 1 turns, the last list for every tile.
 //
@@ -66,7 +67,8 @@ typedef struct TileAccess {
   bool direct;        // an op may read or write memory itself: no other form, unit stride
   bool repeats;       // every row is the same: what was loaded for one tile is there for the next
   bool turned;        // rows lie along the columns of memory: transposed
-  int n_index;        // computed indices that differ along the row: a gather
+  int n_index;        // computed indices that differ along the row: a gather,
+  bool by_row;        // of whole rows of the tile: the indices are of its head, one a row
   const struct TileIndex {
     int value;        // s64
     int64_t k;
@@ -76,6 +78,7 @@ typedef struct TileAccess {
     VecStore *store;
   };
   VecGather *gather;
+  VecTake *take;      // by_row, where rows lie densely
   VecTranspose *turn;
 } TileAccess;
 
@@ -120,6 +123,8 @@ typedef struct TileOp {
   const TileCheck *check;
   VecLoad *load;      // UPDATE: what is there
   VecFn *round;       // or NULL
+  VecPut *put;        // UPDATE of whole rows that lie densely: one of these, or neither
+  VecJoin *join;
   VecIota *iota;
   int var;            // INDEX
   struct TileBlock *block;  // REDUCE
@@ -174,6 +179,7 @@ typedef struct TileBlock {
   int row_var, column_var;  // -1: none
   int64_t rows, columns;    // of a tile
   TileOps *level;           // n_loops + 1 lists
+  TileOps head;             // of the grid: before a tile, of one element a row
   TileOps tile;             // for every tile
   // Of a reduction:
   TileFold fold;
