@@ -4,6 +4,7 @@
 #define HILO_OPT_GPU_FUSIBLE_H
 
 #include "opt/ask/block_reductions.h"
+#include "base/map.h"
 #include "opt/fusion/fusion.h"
 
 // The GPU that is asked: the target, or where these passes run for another device, the usual one.
@@ -73,15 +74,34 @@ bool gpu_is_triton(const HlInst *inst);
 bool gpu_tiles_join(const HlInst *producer, const HlInst *consumer);
 // The fusion becomes one, configured like `like`, its tile too.
 void gpu_set_triton(HlArena *scratch, HlInst *fusion, const HlInst *like);
-// Each of these takes the tile that is best, where one fits. The layers of a network have the same kernels: for those it is
-// looked for once.
-void gpu_set_best_tiles(HlPass *p, HlInst *const *fusions, int n);
+// Each of these takes the tile that is best, where one fits.
+typedef struct GpuTiles GpuTiles;
+void gpu_set_best_tiles(HlPass *p, GpuTiles *tiles, HlInst *const *fusions, int n);
 // --- Their tiles (triton_tiles.c)
 
+// Quarters of a nanosecond, in which XLA counts: what takes about as long takes the same time.
+typedef int64_t GpuTime;
 // Elements of a tile that a block may hold in registers.
 int64_t gpu_most_in_tile(const HlTarget *t);
-// The tile of such a kernel's result that takes the least time, in `arena`, and the warps of a block; false: none fits.
-bool gpu_best_tile(const HlTarget *t, HlArena *arena, const HlInst *fusion, HlI64s *tile, int *warps);
+typedef struct GpuTile {
+  HlI64s size;
+  int warps;  // of a block
+  GpuTime time;
+} GpuTile;
+// The best tiles of kernels so far, in `arena`, where results are: the layers of a network have the same kernels, for which they
+// are looked for once.
+struct GpuTiles {
+  HlArena *arena;
+  Map known;
+};
+static inline GpuTiles gpu_no_tiles(HlArena *arena) {
+  return (GpuTiles){.arena = arena, .known = {.arena = arena}};
+}
+// The tile of such a kernel's result that takes the least time; false: none fits. With a producer: of the kernel that both would
+// be.
+bool gpu_best_tile(const HlTarget *t, GpuTiles *tiles, const HlInst *producer, const HlInst *consumer, GpuTile *best);
+// By tiles of this size; negative: they don't fit.
+GpuTime gpu_tile_time(const HlTarget *t, HlArena *arena, const HlInst *fusion, HlI64s size);
 
 // --- Several results (gpu_multi_output.c)
 
@@ -100,8 +120,6 @@ bool gpu_run_fusion(HlPass *p, bool may_duplicate);
 
 // --- Cost (gpu_cost.c) ----------------------------------------------------------------------------
 
-// Quarters of a nanosecond, in which XLA counts: what takes about as long takes the same time.
-typedef int64_t GpuTime;
 
 typedef struct GpuCost {
   GpuTime alone;  // as a kernel of its own

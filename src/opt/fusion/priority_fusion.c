@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "ir/backend_config.h"
 #include "ir/users.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
@@ -70,7 +71,8 @@ typedef struct Queue {
   uint32_t *asked;  // by id: the price for which it was asked
   uint32_t prices;
   bool *needs_tile;  // by id
-  bool grew;         // something was fused
+  GpuTiles tiles;
+  bool grew;  // something was fused
 } Queue;
 
 // --- The heap -----------------------------------------------------------------------------------
@@ -117,11 +119,23 @@ static bool feeds_scatter(const HlInst *producer, const HlInst *consumer) {
   return buffer == producer || fusion_operand_index(producer, buffer) >= 0;
 }
 
+// A kernel of Triton's takes the time of its tiles: those it came with, or once it has grown the best.
+static GpuTime time_by_tiles(Queue *q, const HlInst *inst) {
+  const HlTarget *t = gpu_target(q->p);
+  const HlFusionConfig config = hl_fusion_config(q->p->arena, inst);
+  GpuTile best;
+  if (config.tiled && !q->needs_tile[inst->id])
+    return gpu_tile_time(t, q->p->arena, inst, config.tile);
+  return gpu_best_tile(t, &q->tiles, NULL, inst, &best) ? best.time : 0;
+}
+
 static const GpuCost *cost_of(Queue *q, const HlInst *inst) {
   GpuCost **cost = &q->cost[inst->id];
   if (!*cost) {
     *cost = HL_NEW(q->p->arena, GpuCost);
     **cost = gpu_cost(gpu_target(q->p), q->p->arena, inst);
+    if (gpu_is_triton(inst))
+      (*cost)->alone = time_by_tiles(q, inst);
   }
   return *cost;
 }
@@ -187,18 +201,20 @@ static void forget_pair(Priced *priced, const HlInst *user) {
     *pair = priced->at[--priced->n];
 }
 
-static bool has_times(const HlInst *producer, const HlInst *user) {
-  return !gpu_is_triton(producer) && !gpu_is_triton(user);
+static GpuTime time_fused(Queue *q, const HlInst *producer, const HlInst *user) {
+  const HlTarget *t = gpu_target(q->p);
+  GpuTile best;
+  if (user->op != HL_OP_BITCAST && (gpu_is_triton(producer) || gpu_is_triton(user)) &&
+      gpu_best_tile(t, &q->tiles, producer, user, &best))
+    return best.time;
+  return gpu_time_fused(t, producer, cost_of(q, producer), user, cost_of(q, user), false);
 }
 
-// With one user; a tile of the producer is computed once for a tile of the result.
+// With one user.
 static void add_times(Queue *q, const HlInst *producer, const HlInst *user, Times *times) {
   times->n++;
-  if (!has_times(producer, user))
-    return;
-  const GpuCost *of_producer = cost_of(q, producer), *of_user = cost_of(q, user);
-  const GpuTime fused =
-      gpu_time_fused(gpu_target(q->p), producer, of_producer, user, of_user, false);
+  const GpuCost *of_user = cost_of(q, user);
+  const GpuTime fused = time_fused(q, producer, user);
   Priced *priced = &q->priced[producer->id];
   Pair *pair = priced->known ? find_pair(priced, user) : NULL;
   if (pair)
@@ -549,6 +565,7 @@ static Queue start_queue(HlPass *p, HlComp *comp) {
   return (Queue){.p = p,
                  .priced = priced,
                  .comp = comp,
+                 .tiles = gpu_no_tiles(p->arena),
                  .version = HL_ARRAY(p->arena, uint32_t, n_ids),
                  .cost = HL_ARRAY(p->arena, GpuCost *, n_ids),
                  .needs_tile = HL_ARRAY(p->arena, bool, n_ids),
@@ -591,7 +608,7 @@ static void end_queue(Queue *q) {
       if (q->needs_tile[inst->id])
         vec_push_in(q->p->arena, &by_tiles, inst);
     }
-  gpu_set_best_tiles(q->p, by_tiles.at, by_tiles.n);
+  gpu_set_best_tiles(q->p, &q->tiles, by_tiles.at, by_tiles.n);
   if (q->grew)
     keep_order(q);
   vec_free(&q->heap);

@@ -3,10 +3,8 @@
 // A tile of the result is a row, or a few, and so is the tile of everything that it is computed from: elementwise operations,
 // repeated values, sums of rows, transposes, and bitcasts that leave the rows alone.
 
-#include "base/map.h"
 #include "ir/backend_config.h"
 #include "opt/ask/emitters.h"
-#include "opt/ask/same.h"
 #include "opt/fusion/gpu_fusible.h"
 
 bool gpu_is_triton(const HlInst *inst) {
@@ -60,8 +58,7 @@ static bool has_tiles(const HlInst *inst) {
   case HL_OP_IOTA:
   case HL_OP_TRANSPOSE: return true;
   case HL_OP_CONSTANT: return hl_shape_is_scalar(inst->shape);
-  case HL_OP_REDUCE:
-    return inst->n_operands == 2 && hl_dims(inst).n == 1 && hl_dims(inst).at[0] == x->rank - 1;
+  case HL_OP_REDUCE: return inst->n_operands == 2 && hl_dims(inst).n == 1;
   default:
     return hl_op_is((HlOp)inst->op, HL_T_VIEW) ? keeps_rows(x, inst->shape)
                                                : emitters_of((HlOp)inst->op)->triton != TRITON_NONE;
@@ -97,31 +94,9 @@ static void set_tile(HlArena *scratch, HlInst *fusion, HlI64s tile, int64_t warp
   hl_set_fusion_config(scratch, fusion, &config);
 }
 
-static const HlInst *same_kernel(Same *same, const Map *known, uint64_t hash,
-                                 const HlInst *fusion) {
-  MapWalk walk = map_walk(known, hash);
-  for (const HlInst *other; (other = map_next_ptr(&walk));)
-    if (same_comp(same, fusion_body(other), fusion_body(fusion)))
-      return other;
-  return NULL;
-}
-
-void gpu_set_best_tiles(HlPass *p, HlInst *const *fusions, int n) {
-  if (n == 0)
-    return;
-  Same same = same_new(p, true);
-  Map known = {.arena = p->arena};
-  for (int k = 0; k < n; k++) {
-    const uint64_t hash = same_comp_hash(&same, fusion_body(fusions[k]));
-    const HlInst *other = same_kernel(&same, &known, hash, fusions[k]);
-    HlI64s tile;
-    int warps;
-    if (other) {
-      const HlFusionConfig like = hl_fusion_config(p->arena, other);
-      set_tile(p->arena, fusions[k], like.tile, like.warps);
-    } else if (gpu_best_tile(gpu_target(p), p->arena, fusions[k], &tile, &warps)) {
-      set_tile(p->arena, fusions[k], tile, warps);
-      map_add_ptr(&known, hash, fusions[k]);
-    }
-  }
+void gpu_set_best_tiles(HlPass *p, GpuTiles *tiles, HlInst *const *fusions, int n) {
+  GpuTile best;
+  for (int k = 0; k < n; k++)
+    if (gpu_best_tile(gpu_target(p), tiles, NULL, fusions[k], &best))
+      set_tile(p->arena, fusions[k], best.size, best.warps);
 }

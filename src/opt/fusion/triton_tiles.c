@@ -1,25 +1,88 @@
 // opt/fusion/triton_tiles.c: which tile of its result a block of a kernel of Triton's computes: the one that takes the least
 // time by XLA's model. Time is told in quarters of a nanosecond, so tiles of small kernels often take the same: the first wins.
 //
-// A tile of the result tells which tiles of everything in the body are needed: the same one before an elementwise operation,
-// the whole row before the sum of a row. What is needed as two different tiles is computed twice.
+// A tile of the result tells which tiles of everything in the kernel are needed: the same one before an elementwise operation,
+// the whole row before the sum of a row. What is needed as two different tiles is computed twice. The kernel may be one that
+// is not made yet, of a producer and its consumer.
 
 #include <math.h>
 #include <string.h>
 
 #include "opt/fusion/gpu_fusible.h"
 
+// --- Kernels --------------------------------------------------------------------------------------
+
+// An instruction that a kernel computes, or outside of it one whose result it reads.
+typedef struct Node {
+  const HlInst *inst;
+  int *operands;  // places of nodes
+  bool of_producer, is_read;
+} Node;
+
+typedef struct Kernel {
+  HlArena *arena;
+  const HlInst *producer, *consumer;  // producer: NULL for a kernel that is there
+  VEC(Node) nodes;                    // the result first
+} Kernel;
+
+static bool is_outside(const Kernel *k, const HlInst *inst) {
+  return inst->comp == k->consumer->comp;
+}
+
+// What stands for an instruction: for a parameter what it is given, for a fusion its result.
+static Node node_for(const Kernel *k, const HlInst *inst, bool of_producer) {
+  for (;;) {
+    const bool is_outer = is_outside(k, inst);
+    if (!is_outer && inst->op == HL_OP_PARAMETER) {
+      inst = (of_producer ? k->producer : k->consumer)->operands[hl_parameter_number(inst)];
+    } else if (is_outer && (inst == k->producer || inst == k->consumer)) {
+      of_producer = inst == k->producer;
+      if (inst->op != HL_OP_FUSION)
+        return (Node){.inst = inst, .of_producer = of_producer};
+      inst = fusion_body(inst)->root;
+    } else {
+      return (Node){.inst = inst, .of_producer = of_producer && !is_outer, .is_read = is_outer};
+    }
+  }
+}
+
+static int place_for(Kernel *k, const HlInst *inst, bool of_producer) {
+  const Node node = node_for(k, inst, of_producer);
+  for (int i = 0; i < k->nodes.n; i++)
+    if (k->nodes.at[i].inst == node.inst && k->nodes.at[i].of_producer == node.of_producer)
+      return i;
+  vec_push_in(k->arena, &k->nodes, node);
+  return k->nodes.n - 1;
+}
+
+static Kernel kernel_of(HlArena *arena, const HlInst *producer, const HlInst *consumer) {
+  Kernel kernel = {.arena = arena, .producer = producer, .consumer = consumer};
+  place_for(&kernel, consumer, false);
+  for (int i = 0; i < kernel.nodes.n; i++) {
+    const Node node = kernel.nodes.at[i];
+    if (node.is_read)
+      continue;
+    int *operands = HL_ARRAY(arena, int, node.inst->n_operands + 1);
+    for (uint32_t k = 0; k < node.inst->n_operands; k++)
+      operands[k] = place_for(&kernel, node.inst->operands[k], node.of_producer);
+    kernel.nodes.at[i].operands = operands;
+  }
+  return kernel;
+}
+
 // --- Tiles ----------------------------------------------------------------------------------------
 
 typedef struct Tile {
   const HlInst *inst;
+  const Node *node;
   const int64_t *size;
   struct Tile *same, *next;  // another one of this instruction; of the list
 } Tile;
 
 typedef struct Tiles {
   HlArena *arena;
-  Tile **of;  // by id
+  const Kernel *kernel;
+  Tile **of;  // by place
   Tile *first, *last;
 } Tiles;
 
@@ -35,14 +98,16 @@ static int64_t padded(const HlShape *shape, const int64_t *size) {
   return n;
 }
 
-static void need(Tiles *tiles, const HlInst *inst, const int64_t *size) {
+static void need(Tiles *tiles, int place, const int64_t *size) {
+  const Node *node = &tiles->kernel->nodes.at[place];
+  const HlInst *inst = node->inst;
   const size_t bytes = (size_t)inst->shape->rank * sizeof *size;
-  for (const Tile *tile = tiles->of[inst->id]; tile; tile = tile->same)
+  for (const Tile *tile = tiles->of[place]; tile; tile = tile->same)
     if (bytes == 0 || memcmp(tile->size, size, bytes) == 0)
       return;
   Tile *made = HL_ARRAY(tiles->arena, Tile, 1);
-  *made = (Tile){.inst = inst, .size = size, .same = tiles->of[inst->id]};
-  tiles->of[inst->id] = made;
+  *made = (Tile){.inst = inst, .node = node, .size = size, .same = tiles->of[place]};
+  tiles->of[place] = made;
   *(tiles->last ? &tiles->last->next : &tiles->first) = made;
   tiles->last = made;
 }
@@ -85,7 +150,7 @@ static const int64_t *tile_before(HlArena *arena, const HlInst *inst, const HlSh
 static void need_operands(Tiles *tiles, const Tile *tile) {
   const HlInst *inst = tile->inst;
   for (uint32_t k = 0; k < inst->n_operands; k++)
-    need(tiles, inst->operands[k],
+    need(tiles, tile->node->operands[k],
          tile_before(tiles->arena, inst, inst->operands[k]->shape, tile->size));
 }
 
@@ -146,31 +211,33 @@ int64_t gpu_most_in_tile(const HlTarget *t) {
 enum { NO_ROOM = -1 };
 
 // NO_ROOM where a tile that is read does not fit into registers.
-static GpuTime time_of(const HlTarget *t, HlArena *arena, const HlComp *body, const int64_t *size,
-                       int *warps) {
-  const HlShape *shape = body->root->shape;
-  Tiles tiles = {.arena = arena, .of = HL_ARRAY(arena, Tile *, body->next_id)};
+static GpuTime time_of(const HlTarget *t, const Kernel *kernel, const int64_t *size, int *warps) {
+  const HlShape *shape = kernel->nodes.at[0].inst->shape;
+  Tiles tiles = {.arena = kernel->arena,
+                 .kernel = kernel,
+                 .of = HL_ARRAY(kernel->arena, Tile *, kernel->nodes.n)};
   int64_t n_tiles = 1, work = 0, largest = 1;
   for (int k = 0; k < shape->rank; k++)
     n_tiles *= gpu_ceil_div(shape->dim[k], size[k]);
-  need(&tiles, body->root, size);
+  need(&tiles, 0, size);
   for (const Tile *tile = tiles.first; tile; tile = tile->next) {
     const HlInst *inst = tile->inst;
     const int64_t n = padded(inst->shape, tile->size);
-    const bool is_read = inst->op == HL_OP_PARAMETER;
+    const bool is_read = tile->node->is_read;
     if ((is_read || inst->op == HL_OP_IOTA) && n > gpu_most_in_tile(t))
       return NO_ROOM;
     largest = n > largest ? n : largest;
     work += is_read ? 0 : work_of(inst) * n * n_tiles;
-    need_operands(&tiles, tile);
+    if (!is_read)
+      need_operands(&tiles, tile);
   }
   *warps = warps_for(largest);
   const GpuLaunch launch = {n_tiles, *warps * t->warp};
   const int64_t written = hl_shape_elements(shape) * hl_dtype_bytes(shape->dtype);
   GpuTime memory = gpu_write_time(t, written, share_used(shape, size));
-  for (int k = 0; k < body->n_params; k++)
-    if (tiles.of[body->params[k]->id])
-      memory += time_to_read(t, tiles.of[body->params[k]->id], launch);
+  for (int k = 0; k < kernel->nodes.n; k++)
+    if (kernel->nodes.at[k].is_read && tiles.of[k])
+      memory += time_to_read(t, tiles.of[k], launch);
   return gpu_total_time(t, gpu_compute_time(t, work, launch), memory);
 }
 
@@ -189,29 +256,85 @@ static bool next_tile(const HlShape *shape, int64_t *size, int64_t most) {
   return false;
 }
 
-bool gpu_best_tile(const HlTarget *t, HlArena *arena, const HlInst *fusion, HlI64s *tile,
-                   int *warps) {
-  const HlShape *shape = fusion->shape;
+static bool find_best(const HlTarget *t, HlArena *arena, const Kernel *kernel, GpuTile *best) {
+  const HlShape *shape = kernel->nodes.at[0].inst->shape;
   int64_t *size = HL_ARRAY(arena, int64_t, shape->rank + 1);
-  int64_t *best = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *least = HL_ARRAY(arena, int64_t, shape->rank + 1);
   bool found = false;
-  GpuTime least = 0;
-  if (!hl_shape_is_array(shape))
-    return false;
   for (int k = 0; k < shape->rank; k++)
     size[k] = 1;
   do {
     const HlMark mark = hl_arena_mark(arena);
-    int by;
-    const GpuTime time = time_of(t, arena, fusion_body(fusion), size, &by);
+    int warps;
+    const GpuTime time = time_of(t, kernel, size, &warps);
     hl_arena_release(arena, mark);
-    if (time == NO_ROOM || (found && time >= least))
+    if (time == NO_ROOM || (found && time >= best->time))
       continue;
     found = true;
-    least = time;
-    *warps = by;
-    memcpy(best, size, (size_t)shape->rank * sizeof *size);
+    *best = (GpuTile){{least, shape->rank}, warps, time};
+    memcpy(least, size, (size_t)shape->rank * sizeof *size);
   } while (next_tile(shape, size, gpu_most_in_tile(t)));
-  *tile = (HlI64s){best, shape->rank};
   return found;
+}
+
+// All that tiles and their time follow from.
+typedef VEC(int64_t) Words;
+
+static Words words_of(const Kernel *kernel) {
+  Words words = {0};
+  for (int k = 0; k < kernel->nodes.n; k++) {
+    const Node *node = &kernel->nodes.at[k];
+    const HlInst *inst = node->inst;
+    const HlI64s dims = node->is_read ? (HlI64s){0} : hl_dims(inst);
+    const uint32_t n = node->is_read ? 0 : inst->n_operands;
+    vec_push_in(kernel->arena, &words, node->is_read ? -1 : (int64_t)inst->op);
+    vec_push_in(kernel->arena, &words, (int64_t)(intptr_t)inst->shape);
+    vec_push_in(kernel->arena, &words, node->is_read ? 0 : work_of(inst));
+    vec_push_in(kernel->arena, &words, n);
+    for (uint32_t i = 0; i < n; i++)
+      vec_push_in(kernel->arena, &words, node->operands[i]);
+    vec_push_in(kernel->arena, &words, dims.n);
+    for (int i = 0; i < dims.n; i++)
+      vec_push_in(kernel->arena, &words, dims.at[i]);
+  }
+  return words;
+}
+
+typedef struct Known {
+  Words words;
+  bool found;
+  GpuTile best;
+} Known;
+
+bool gpu_best_tile(const HlTarget *t, GpuTiles *tiles, const HlInst *producer,
+                   const HlInst *consumer, GpuTile *best) {
+  if (!hl_shape_is_array(consumer->shape))
+    return false;
+  const Kernel kernel = kernel_of(tiles->arena, producer, consumer);
+  const Words words = words_of(&kernel);
+  const uint64_t hash = hl_hash_bytes(words.at, (size_t)words.n * sizeof *words.at, 0);
+  MapWalk walk = map_walk(&tiles->known, hash);
+  const Known *known;
+  while ((known = map_next_ptr(&walk)))
+    if (known->words.n == words.n &&
+        memcmp(known->words.at, words.at, (size_t)words.n * sizeof *words.at) == 0)
+      break;
+  if (!known) {
+    Known *made = HL_NEW(tiles->arena, Known);
+    made->words = words;
+    made->found = find_best(t, tiles->arena, &kernel, &made->best);
+    map_add_ptr(&tiles->known, hash, made);
+    known = made;
+  }
+  *best = known->best;
+  return known->found;
+}
+
+GpuTime gpu_tile_time(const HlTarget *t, HlArena *arena, const HlInst *fusion, HlI64s size) {
+  const HlMark mark = hl_arena_mark(arena);
+  const Kernel kernel = kernel_of(arena, NULL, fusion);
+  int warps;
+  const GpuTime time = time_of(t, &kernel, size.at, &warps);
+  hl_arena_release(arena, mark);
+  return time;
 }

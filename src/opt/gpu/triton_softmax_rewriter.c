@@ -203,7 +203,8 @@ static void visit_comp(HlPass *p, HlComp *comp) {
     else if (may_join(inst))
       ways.top[inst->id] = top_of(&ways, next_up(inst));
   }
-  gpu_set_best_tiles(p, made.at, made.n);
+  GpuTiles tiles = gpu_no_tiles(p->arena);
+  gpu_set_best_tiles(p, &tiles, made.at, made.n);
 }
 
 bool pass_triton_softmax_rewriter(HlPass *p) {
