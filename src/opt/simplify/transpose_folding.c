@@ -4,7 +4,7 @@
 // dimension and leaves the batch dimensions where they are, the dot contracts the other dimension
 // instead: matrix products do that for free. With any_batch the batch dimensions may have moved as well, as long as
 // the operand can be read as matrices, in which the batch isn't the dimension that lies closest together, with any_dims whatever
-// moved; without `dots` dots are left as they are. A convolution names the dimensions of what was transposed, whichever they are.
+// moved but the order of free ones; without `dots` dots are left as they are. A convolution names the dimensions of what was transposed, whichever they are.
 //
 //   t = f32[5,3] transpose(w), dimensions={1,0}
 //   d = dot(x, t), contracting 1 with 0          =>   d = dot(x, w), contracting 1 with 1
@@ -30,9 +30,20 @@ static bool reads_as_matrices(HlPass *p, const HlInst *x, DotDims d, int side) {
   return dot_forms_matrix(&groups, dims_in_memory(p->arena, x->operands[0]->shape));
 }
 
+// The result has the free dimensions in the operand's order.
+static bool keeps_order(HlPass *p, const HlInst *x, HlI64s free) {
+  if (x->op != HL_OP_TRANSPOSE)
+    return false;
+  const HlI64s before = dims_mapped(p->arena, free, hl_dims(x).at);
+  for (int k = 1; k < before.n; k++)
+    if (before.at[k] < before.at[k - 1])
+      return false;
+  return true;
+}
+
 static bool folds(HlPass *p, const HlInst *x, DotDims d, int side) {
   if (hl_pass_flag(p, "any_dims"))
-    return x->op == HL_OP_TRANSPOSE;
+    return keeps_order(p, x, d.free[side]);
   return hl_pass_flag(p, "any_batch") ? reads_as_matrices(p, x, d, side)
                                       : swaps_rows_and_columns(x, d.batch[side], d.contract[side]);
 }
