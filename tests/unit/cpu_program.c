@@ -403,18 +403,27 @@ static void devices_exchange_values(void **state) {
 
 // What a device sends must not change under the eyes of those who read it when its memory is taken for something else.
 static void what_is_sent_stays(void **state) {
-  Rig r;
-  set_up(&r,
-         "HloModule m, num_partitions=4, is_scheduled=true\n" SUM
-         "ENTRY e { x = s32[8] parameter(0)\n y = s32[8] add(x, x)\n"
-         " s = s32[8] all-reduce(y), channel_id=1, replica_groups={{0,1,2,3}}, "
-         "use_global_device_ids=true, to_apply=sum\n"
-         " z = s32[8] negate(x)\n w = s32[8] add(z, z)\n v = s32[8] multiply(w, z)\n"
-         " ROOT r = (s32[8], s32[8]) tuple(s, v) }",
-         false);
-  for (int k = 0; k < 50; k++)
-    check_same(&r, "all-reduce");
-  tear_down(&r);
+  static const char *const texts[] = {
+      "HloModule m, num_partitions=4, is_scheduled=true\n" SUM
+      "ENTRY e { x = s32[8] parameter(0)\n y = s32[8] add(x, x)\n"
+      " s = s32[8] all-reduce(y), channel_id=1, replica_groups={{0,1,2,3}}, "
+      "use_global_device_ids=true, to_apply=sum\n"
+      " z = s32[8] negate(x)\n w = s32[8] add(z, z)\n v = s32[8] multiply(w, z)\n"
+      " ROOT r = (s32[8], s32[8]) tuple(s, v) }",
+      "HloModule m, num_partitions=4, is_scheduled=true\n" SUM
+      "f { p = s32[8] parameter(0)\n ROOT s = s32[8] all-reduce(p), channel_id=1, "
+      "replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=sum }\n"
+      "ENTRY e { x = s32[8] parameter(0)\n y = s32[8] add(x, x)\n"
+      " s = s32[8] fusion(y), kind=kCustom, calls=f\n"
+      " z = s32[8] negate(x)\n w = s32[8] add(z, z)\n v = s32[8] multiply(w, z)\n"
+      " ROOT r = (s32[8], s32[8]) tuple(s, v) }"};
+  for (int t = 0; t < HL_COUNT_OF(texts); t++) {
+    Rig r;
+    set_up(&r, texts[t], false);
+    for (int k = 0; k < 50; k++)
+      check_same(&r, "all-reduce");
+    tear_down(&r);
+  }
 }
 
 static void infeeds_and_outfeeds_run(void **state) {

@@ -712,6 +712,18 @@ static void results_twice(void **state) {
            0);
 }
 
+// A sum that is stored keeps its place while others are computed from it.
+static void sums_are_kept(void **state) {
+  check_as("a { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT r = f32[] add(x, y)\n}\n"
+           "f { p = f32[4,6] parameter(0)\n z = f32[] constant(0)\n"
+           "  s = f32[4] reduce(p, z), dimensions={1}, to_apply=a\n  b = f32[4] abs(s)\n"
+           "  q = f32[4] negate(b)\n  w = f32[4] add(q, q)\n"
+           "  ROOT t = (f32[4], f32[4], f32[4]) tuple(w, q, s)\n}",
+           "x = f32[4,6] parameter(0)\n"
+           "ROOT r = (f32[4], f32[4], f32[4]) fusion(x), kind=kLoop, calls=f",
+           0);
+}
+
 // What a window sees of padding alone is the initial value, rounded like the others.
 static void windows_of_padding(void **state) {
   char text[TEXT];
@@ -755,6 +767,7 @@ int main(void) {
                                      cmocka_unit_test(reshapes_in_part),
                                      cmocka_unit_test(results_twice),
                                      cmocka_unit_test(windows_of_padding),
+                                     cmocka_unit_test(sums_are_kept),
                                      cmocka_unit_test(windows_in_order),
                                      cmocka_unit_test(layouts),
                                      cmocka_unit_test(sizes),

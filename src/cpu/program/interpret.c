@@ -148,7 +148,7 @@ bool cpu_interpret(Interp *in, const CpuStep *step, void *const *buffer) {
   const int n_results = cpu_leaf_count(inst->shape), n_operands = step->n_places - n_results;
   Handing h = {.cx = cx,
                .next = buffer,
-               .owns = interp_keeps(inst),
+               .owns = step->keeps,
                .result = buffer + n_operands,
                .n_results = n_results,
                .operand = buffer,

@@ -164,6 +164,17 @@ static bool is_plain_copy(const HlInst *inst) {
          same_layout(inst->shape, inst->operands[0]->shape);
 }
 
+// Whether others may hold on to what an interpreted step is given: a collective, a callback, or one in what it calls.
+static bool keeps_operands(const HlInst *inst) {
+  if (interp_keeps(inst))
+    return true;
+  for (int k = 0; k < inst->n_calls; k++)
+    for (const HlInst *i = hl_called(inst, k)->first; i; i = i->next)
+      if (keeps_operands(i))
+        return true;
+  return false;
+}
+
 static bool lower_plain(Lower *l, const HlInst *inst) {
   bool writable;
   if (!makes_arrays(l, inst, &writable) && !hl_has_side_effect(inst))
@@ -193,6 +204,7 @@ static bool lower_plain(Lower *l, const HlInst *inst) {
     step->kernel = kernel;
   } else {
     step->why = "no kernel takes it";
+    step->keeps = keeps_operands(inst);
     l->program->needs_interp = true;
   }
   return true;

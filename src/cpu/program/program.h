@@ -38,6 +38,7 @@ typedef enum CpuStepKind {
 
 typedef struct CpuStep {
   CpuStepKind kind;
+  bool keeps;          // INTERPRET: others may hold on to what it is given
   int32_t n_places;
   const CpuPlace *place;
   union {

@@ -57,18 +57,6 @@ static Life *find_lives(const Plan *p) {
           l->block.at[b].first_node < life[n].from)
         life[n].from = l->block.at[b].first_node;
   }
-  for (int b = 1; b < l->block.n; b++) {
-    const Block *block = &l->block.at[b];
-    for (int k = 0; p->block[b].live && k < block->n_acc; k++) {
-      const int parts[] = {block->init[k], block->x[k], block->acc[k], block->next[k]};
-      for (int j = 0; j < 4; j++)
-        if (life[parts[j]].to < p->block[b].last_node)
-          life[parts[j]].to = p->block[b].last_node;
-      life[block->acc[k]].from = block->first_node;
-      if (life[block->result[k]].to > life[block->acc[k]].to)  // they may be one
-        life[block->acc[k]].to = life[block->result[k]].to;
-    }
-  }
   for (int k = 0; k < l->store.n; k++) {
     life[l->store.at[k].value.re].to = l->node.n;
     if (l->store.at[k].value.im >= 0)
@@ -83,6 +71,18 @@ static Life *find_lives(const Plan *p) {
     Life *whole = &life[l->node.at[n].arg[0]];
     whole->to = life[n].to > whole->to ? life[n].to : whole->to;
     life[n].from = whole->from;
+  }
+  for (int b = 1; b < l->block.n; b++) {
+    const Block *block = &l->block.at[b];
+    for (int k = 0; p->block[b].live && k < block->n_acc; k++) {
+      const int parts[] = {block->init[k], block->x[k], block->acc[k], block->next[k]};
+      for (int j = 0; j < 4; j++)
+        if (life[parts[j]].to < p->block[b].last_node)
+          life[parts[j]].to = p->block[b].last_node;
+      life[block->acc[k]].from = block->first_node;
+      if (life[block->result[k]].to > life[block->acc[k]].to)  // they may be one
+        life[block->acc[k]].to = life[block->result[k]].to;
+    }
   }
   return life;
 }
