@@ -257,7 +257,6 @@ bool tile_fold(Lower *l, const HlComp *comp, int block, int n, const Val *init, 
 // The two halves of that: accumulators and what a body folds; what the body has made of them.
 bool tile_fold_start(Lower *l, int block, int n, const Val *init, const Val *x, int scope, Val *acc, Val *own);
 bool tile_fold_end(Lower *l, int block, int n, const Val *next, Val *out);
-VecOp tile_simple_op(const HlComp *comp, HlDtype dtype);
 // Where in the operand a window's place is, along a dimension: a new loop of the block.
 Affine tile_window_place(Lower *l, const Affine *result, const HlWindowDim *window, int block);
 // Updates of places: which there are forms for; the value and where it goes.

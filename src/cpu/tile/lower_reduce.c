@@ -10,26 +10,6 @@
 
 #include "base/compiler.h"
 
-// The vector function that a computation is: op(parameter 0, parameter 1); VEC_OP_COUNT: none.
-VecOp tile_simple_op(const HlComp *comp, HlDtype dtype) {
-  static const struct {
-    HlOp op;
-    VecOp vec, of_pred;
-  } simple[] = {{HL_OP_ADD, VEC_ADD, VEC_OR},         {HL_OP_MULTIPLY, VEC_MULTIPLY, VEC_AND},
-                {HL_OP_MAXIMUM, VEC_MAXIMUM, VEC_OR}, {HL_OP_MINIMUM, VEC_MINIMUM, VEC_AND},
-                {HL_OP_AND, VEC_AND, VEC_AND},        {HL_OP_OR, VEC_OR, VEC_OR},
-                {HL_OP_XOR, VEC_XOR, VEC_XOR}};
-  const HlInst *root = comp->root;
-  if (comp->n_params != 2 || root->n_operands != 2 || root->shape->dtype != dtype ||
-      root->operands[0]->op != HL_OP_PARAMETER || root->operands[1]->op != HL_OP_PARAMETER ||
-      root->operands[0] == root->operands[1])
-    return VEC_OP_COUNT;
-  for (int k = 0; k < HL_COUNT_OF(simple); k++)
-    if (simple[k].op == root->op)
-      return dtype == HL_PRED ? simple[k].of_pred : simple[k].vec;
-  return VEC_OP_COUNT;
-}
-
 // How a computation folds what there is of it.
 typedef struct Fold {
   const HlComp *comp;
@@ -40,7 +20,7 @@ typedef struct Fold {
 
 static Fold fold_of(const HlComp *comp, int n) {
   const HlDtype dtype = comp->params[0]->shape->dtype;
-  Fold f = {comp, n, n == 1 ? tile_simple_op(comp, dtype) : VEC_OP_COUNT, false};
+  Fold f = {comp, n, n == 1 ? vec_op_of(comp, dtype) : VEC_OP_COUNT, false};
   if (hl_is_complex(dtype) && f.op != VEC_ADD)
     f.op = VEC_OP_COUNT;
   f.sums_f32 = tile_is_narrow(dtype) && (f.op == VEC_ADD || f.op == VEC_MULTIPLY);

@@ -9,7 +9,7 @@
 
 static bool combines(const HlComp *comp, Update *out) {
   const HlDtype dtype = comp->params[0]->shape->dtype;
-  out->op = tile_simple_op(comp, dtype);
+  out->op = vec_op_of(comp, dtype);
   out->assigns = comp->root->op == HL_OP_PARAMETER && hl_parameter_number(comp->root) == 1;
   return out->assigns ||
          (out->op != VEC_OP_COUNT && !hl_is_complex(dtype) && !tile_is_sub_byte(dtype));

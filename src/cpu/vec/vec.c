@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/compiler.h"
 #include "cpu/vec/block.h"
 
 const VecInfo vec_info[VEC_OP_COUNT] = {
@@ -111,6 +112,26 @@ VecIota *vec_iota(CpuLevel level, HlDtype dtype) {
 
 VecTranspose *vec_transpose(CpuLevel level, int size) {
   return (*transposes[level])[size];
+}
+
+// The vector function that a computation is: op(parameter 0, parameter 1); VEC_OP_COUNT: none.
+VecOp vec_op_of(const HlComp *comp, HlDtype dtype) {
+  static const struct {
+    HlOp op;
+    VecOp vec, of_pred;
+  } simple[] = {{HL_OP_ADD, VEC_ADD, VEC_OR},         {HL_OP_MULTIPLY, VEC_MULTIPLY, VEC_AND},
+                {HL_OP_MAXIMUM, VEC_MAXIMUM, VEC_OR}, {HL_OP_MINIMUM, VEC_MINIMUM, VEC_AND},
+                {HL_OP_AND, VEC_AND, VEC_AND},        {HL_OP_OR, VEC_OR, VEC_OR},
+                {HL_OP_XOR, VEC_XOR, VEC_XOR}};
+  const HlInst *root = comp->root;
+  if (comp->n_params != 2 || root->n_operands != 2 || root->shape->dtype != dtype ||
+      root->operands[0]->op != HL_OP_PARAMETER || root->operands[1]->op != HL_OP_PARAMETER ||
+      root->operands[0] == root->operands[1])
+    return VEC_OP_COUNT;
+  for (int k = 0; k < HL_COUNT_OF(simple); k++)
+    if (simple[k].op == root->op)
+      return dtype == HL_PRED ? simple[k].of_pred : simple[k].vec;
+  return VEC_OP_COUNT;
 }
 
 VecFold *vec_fold(CpuLevel level, VecOp op, HlDtype dtype) {

@@ -73,6 +73,8 @@ VecPut *vec_put(CpuLevel level);
 
 // --- Folding -----------------------------------------------------------------------------------------
 
+// The op that a computation is, of its two parameters in this order, which associates; VEC_OP_COUNT: none of those below.
+VecOp vec_op_of(const HlComp *comp, HlDtype dtype);
 // *acc = op(*acc, fold of x[0..n)) for ops that associate (add, multiply, minimum, maximum, and, or, xor). The order of the fold
 // depends on n alone. x is as carried. NULL: not such an op.
 typedef void VecFold(int64_t n, void *acc, const void *x);
