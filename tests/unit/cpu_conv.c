@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/conv/conv.h"
+#include "hilo/text.h"
 #include "support/cpu_check.h"
 
 enum { TEXT = 4096, SPATIAL = 3 };
@@ -263,11 +265,64 @@ static void test_fusion(void **state) {
         &(CpuCheck){.kind = "conv"});
 }
 
+// --- Winograd -----------------------------------------------------------------------------------
+
+static bool is_winograd(const char *text, CpuLevel level) {
+  HlCx *cx = hl_cx_new();
+  HlArena *arena = hl_arena_new();
+  HlModule *m = hl_text_parse(cx, text);
+  CpuMaker maker = {.cx = cx, .arena = arena, .level = level};
+  const CpuKernel *kernel = m ? conv_make(&maker, m->entry->root) : NULL;
+  const bool is = kernel && ((const ConvKernel *)kernel)->winograd;
+  hl_module_free(m);
+  hl_arena_free(arena);
+  hl_cx_free(cx);
+  return is;
+}
+
+// Odd sizes, padding of all kinds and none, boxes of features and columns that do not come out even; weights and the order of
+// dimensions as gradients have them, turned windows. The bound is that of sums of f32 in another order.
+static void test_winograd(void **state) {
+  static const char *const convs[][4] = {
+      // x, w, y, the rest
+      {"f32[2,14,14,32]", "f32[3,3,32,64]", "f32[2,14,14,64]",
+       "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"},
+      {"f32[1,21,25,48]", "f32[3,3,48,32]", "f32[1,21,25,32]",
+       "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"},
+      {"f32[3,15,14,80]", "f32[3,3,80,32]", "f32[3,13,16,32]",
+       "window={size=3x3 pad=0_0x0_4}, dim_labels=b01f_01io->b01f"},
+      {"f32[1,19,22,32]", "f32[3,3,160,32]", "f32[1,20,21,160]",
+       "window={size=3x3 pad=3_0x-1_2 rhs_reversal=1x0}, dim_labels=b01f_01oi->b01f"},
+      {"f32[24,16,2,32]", "f32[32,3,64,3]", "f32[24,16,2,64]",
+       "window={size=3x3 pad=1_1x1_1 rhs_reversal=1x1}, dim_labels=1b0f_i0o1->1b0f"},
+  };
+  int n = 0;
+  for (size_t k = 0; k < sizeof convs / sizeof *convs; k++)
+    for (CpuLevel level = 0; level < CPU_LEVELS; level++) {
+      char text[TEXT];
+      snprintf(text, sizeof text,
+               "HloModule m\nENTRY e {\n  x = %s parameter(0)\n  w = %s parameter(1)\n"
+               "  ROOT y = %s convolution(x, w), %s\n}\n",
+               convs[k][0], convs[k][1], convs[k][2], convs[k][3]);
+      if (!cpu_runs(level))
+        continue;
+      assert_true(is_winograd(text, level));
+      check(text, &(CpuCheck){.kind = "conv",
+                              .has_level = true,
+                              .level = level,
+                              .tolerance = 1e-6,
+                              .seed = k,
+                              .threads = 1 + n % 3});
+      n++;
+    }
+  assert_true(n >= 5);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_random_floats), cmocka_unit_test(test_random_types),
       cmocka_unit_test(test_layers),        cmocka_unit_test(test_one_inside),
-      cmocka_unit_test(test_fusion),
+      cmocka_unit_test(test_fusion),        cmocka_unit_test(test_winograd),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@
 // window is the image: few places, a long sum. There the boxes of the sum are dealt out among chunks as well, whose results are
 // added at the end, always in the same order.
 //
-// Types that are not computed in are converted before and after, whole.
+// Types that are not computed in are converted before and after, whole. 3x3 windows of f32 have a way of their own (winograd.h).
 #ifndef HILO_CPU_CONV_CONV_H
 #define HILO_CPU_CONV_CONV_H
 
@@ -49,6 +49,7 @@ typedef void ConvPanelFn(const ConvPanel *panel);
 enum { CONV_VECTORS = 2 };  // at most in a block of columns
 typedef struct ConvLevel {
   int lanes[CONV_TYPES];    // of a vector
+  int rows;                 // places at once, with two vectors
   ConvPanelFn *panel[CONV_TYPES][2][CONV_VECTORS];  // by whether x is read as vectors, and vectors of a block less 1
 } ConvLevel;
 SIMD_DECLARE(const ConvLevel, conv_level);
@@ -80,6 +81,8 @@ typedef struct ConvPart {
   int64_t sum_boxes;
 } ConvPart;
 
+typedef struct ConvWinograd ConvWinograd;  // winograd.h
+
 // Strides are in units of what is computed in where memory has that type, so complex numbers count two.
 typedef struct ConvKernel {
   CpuKernel kernel;
@@ -106,6 +109,7 @@ typedef struct ConvKernel {
   int64_t x_elements, w_elements, y_elements;
   int64_t most_rows, most_steps, most_elements;  // of a box
   double macs;              // multiplications
+  const ConvWinograd *winograd;  // how it is done with fewer of them; NULL: it is not
 } ConvKernel;
 
 typedef struct ConvBox {

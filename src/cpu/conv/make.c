@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cpu/conv/conv.h"
+#include "cpu/conv/winograd.h"
 
 // --- Types --------------------------------------------------------------------------------------
 
@@ -519,19 +519,25 @@ CpuKernel *conv_make(CpuMaker *maker, const HlInst *inst) {
   set_parts(c, &s, maker->arena);
   set_boxes(c);
   const double rate = 8e9 * (1 << maker->level) / (c->type == CONV_F32 ? 1 : 2);  // macs a second
-  c->kernel.seconds = c->macs / rate;
+  c->winograd = c->n_parts == 1 ? winograd_plan(c, maker->arena) : NULL;
+  c->kernel.seconds = c->macs / rate / (c->winograd ? 2 : 1);
   return &c->kernel;
 }
 
 void conv_print(HlBuf *out, const CpuKernel *kernel) {
   const ConvKernel *c = (const ConvKernel *)kernel;
-  hl_buf_printf(out,
-                "convolution: %d parts, vectors across %s, blocks of %" PRId64 " columns, %" PRId64
-                " boxes of up to %" PRId64 " places times %" PRId64 ", sums of %" PRId64
-                " in %" PRId64 "\n",
-                c->n_parts, c->across_groups ? "groups" : "output features", c->block,
-                c->boxes * c->slices * c->column_boxes, c->most_rows, c->column_box, c->most_steps,
-                c->splits);
+  if (c->winograd)
+    hl_buf_printf(out,
+                  "convolution: %" PRId64 " tiles of 2x2 places, 16 products each (Winograd)\n",
+                  c->winograd->tiles);
+  else
+    hl_buf_printf(out,
+                  "convolution: %d parts, vectors across %s, blocks of %" PRId64
+                  " columns, %" PRId64 " boxes of up to %" PRId64 " places times %" PRId64
+                  ", sums of %" PRId64 " in %" PRId64 "\n",
+                  c->n_parts, c->across_groups ? "groups" : "output features", c->block,
+                  c->boxes * c->slices * c->column_boxes, c->most_rows, c->column_box,
+                  c->most_steps, c->splits);
 }
 
 const CpuKernelKind cpu_kind_conv = {"conv", conv_make, conv_run, conv_print};

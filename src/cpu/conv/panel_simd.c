@@ -55,5 +55,6 @@ enum { ROWS = ROWS_1 > ROWS_2 ? ROWS_1 : ROWS_2 };
   }
 const ConvLevel SIMD(conv_level) = {
     .lanes = {BYTES / 4, BYTES / 8, BYTES / 4, BYTES / 8},
+    .rows = ROWS_2,
     .panel = {PANELS(f32), PANELS(f64), PANELS(i32), PANELS(i64)},
 };

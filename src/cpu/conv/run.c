@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "cpu/conv/conv.h"
+#include "cpu/conv/winograd.h"
 
 typedef struct Run {
   const ConvKernel *c;
@@ -451,6 +451,8 @@ static bool finish_chunk(void *user, int64_t chunk, CpuMember *member) {
 
 bool conv_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why) {
   const ConvKernel *c = (const ConvKernel *)kernel;
+  if (c->winograd)
+    return winograd_run(c, team, buffer[c->buffer[0]], buffer[c->buffer[1]], buffer[c->buffer[2]]);
   const int64_t chunks = c->boxes * c->slices * c->column_boxes * c->splits;
   if (chunks == 0)
     return true;
