@@ -29,9 +29,9 @@ typedef struct Compiling {
 
 static void report_stats(const Bench *b, HlCpuProgram *program, HlBuf *text) {
   if (b->cli->json)
-    cpu_stats_json(&b->cli->report, program);
+    cpu_stats_json(&b->cli->report, program, NULL);
   else
-    cpu_stats_text(text, program);
+    cpu_stats_text(text, program, NULL);
 }
 
 static void note(BenchTimes *times, const char *name, double seconds) {

@@ -77,7 +77,7 @@ static const char *platform_name(const HlReplayOptions *options) {
 }
 
 static void report_text(const char *path, const HlModule *m, const HlReplay *r,
-                        const HlReplayOptions *options, bool stats) {
+                        const HlReplayOptions *options, const HlCpuPeaks *peaks) {
   static const char *const from[] = {"args",     "given arguments",
                                      "snapshot", "the snapshot's arguments",
                                      "fake",     "made-up arguments"};
@@ -110,8 +110,8 @@ static void report_text(const char *path, const HlModule *m, const HlReplay *r,
                   r->n_compared == 1 ? "" : "s");
   else
     hl_buf_printf(&out, "\n  DIFFERENT: %d of %d results\n", r->n_different, r->n_compared);
-  if (stats)
-    cpu_stats_text(&out, options->program);
+  if (peaks)
+    cpu_stats_text(&out, options->program, peaks);
   cli_print(&out);
   hl_buf_free(&out);
 }
@@ -163,7 +163,7 @@ static void leaf_json(HlBuf *out, const HlReplayLeaf *leaf, bool values) {
 }
 
 static void report_json(HlBuf *out, const HlModule *m, const HlReplay *r,
-                        const HlReplayOptions *options, bool values, bool stats) {
+                        const HlReplayOptions *options, bool values, const HlCpuPeaks *peaks) {
   HlBuf rule = {0};
   hl_compare_rule(options->tolerance, &rule);
   json_open(out, NULL, '{');
@@ -186,8 +186,8 @@ static void report_json(HlBuf *out, const HlModule *m, const HlReplay *r,
   for (int k = 0; k < r->n_leaves; k++)
     leaf_json(out, &r->leaves[k], values);
   json_close(out, ']');
-  if (stats)
-    cpu_stats_json(out, options->program);
+  if (peaks)
+    cpu_stats_json(out, options->program, peaks);
   json_close(out, '}');
   hl_buf_free(&rule);
 }
@@ -261,15 +261,27 @@ static bool dump_replay(HlCx *cx, const HlModule *came, HlCompiled *compiled, co
 }
 
 static void report(Cli *cli, const char *path, const HlModule *m, const HlReplay *replay,
-                   const HlReplayOptions *options) {
-  const bool values = cli_flag(cli, "--print"),
-             stats = cli_flag(cli, "--stats") && options->program;
+                   const HlReplayOptions *options, const HlCpuPeaks *peaks) {
+  const bool values = cli_flag(cli, "--print");
+  if (!cli_flag(cli, "--stats"))
+    peaks = NULL;
   if (cli->json)
-    report_json(&cli->report, m, replay, options, values, stats);
+    report_json(&cli->report, m, replay, options, values, peaks);
   else if (values)
     print_values(replay);
-  if (!cli->json && (!values || stats || replay->n_compared > 0))
-    report_text(path, m, replay, options, stats);
+  if (!cli->json && (!values || peaks || replay->n_compared > 0))
+    report_text(path, m, replay, options, peaks);
+}
+
+// Where the time of a program went, as far as that is asked for: *out is set to what steps are measured by.
+static bool profile(Cli *cli, HlCpuProgram *program, HlCpuPeaks *peaks, const HlCpuPeaks **out) {
+  const char *trace = cli_value(cli, "--profile");
+  if (!program || (!trace && !cli_flag(cli, "--stats")))
+    return true;
+  if (!hl_cpu_peaks(cli->cx, program, peaks))
+    return false;
+  *out = peaks;
+  return !trace || cpu_trace_write(cli, trace, program, peaks);
 }
 
 static int run_compiled(Cli *cli, const char *path, const HlModule *came, HlCompiled *compiled,
@@ -279,25 +291,39 @@ static int run_compiled(Cli *cli, const char *path, const HlModule *came, HlComp
   ok =
       dump_replay(cli->cx, came, compiled, &replay, ok, options->program ? "cpu" : "Interpreter") &&
       ok;
+  HlCpuPeaks room;
+  const HlCpuPeaks *peaks = NULL;
+  ok = ok && profile(cli, options->program, &room, &peaks);
   int status = ok ? CLI_OK : give_up(cli, came->name->text, platform_name(options));
   if (ok && !cli->json)
     cli_flush(cli);
   if (ok) {
-    report(cli, path, came, &replay, options);
+    report(cli, path, came, &replay, options, peaks);
     status = cli_worse(status, replay.n_different ? CLI_DIFFERENT : CLI_OK);
   }
   hl_replay_free(&replay);
   return status;
 }
 
+// An option, or the variable of the environment that asks for the same.
+static bool is_asked(Cli *cli, const char *option, const char *variable) {
+  const char *value = getenv(variable);
+  return cli_flag(cli, option) || (value && *value && strcmp(value, "0") != 0);
+}
+
 static HlCpuProgram *make_program(Cli *cli, HlCompiled *compiled, const HlReplayOptions *options) {
   HlCpuOptions how = {.no_emit = cli_flag(cli, "--no-emit"),
+                      .perf_map = is_asked(cli, "--perf-map", "HILO_PERF_MAP"),
+                      .gdb = is_asked(cli, "--gdb", "HILO_GDB"),
                       .elided = options->eval.elided,
                       .seed = options->eval.seed};
   cli_read_threads(cli, &how.threads);  // read_options has looked at it
   HlCpuProgram *program = hl_compiled_program(cli->cx, compiled, &how);
+  const bool traces = cli_flag(cli, "--profile");
   if (program)
-    hl_cpu_measure(program, cli_flag(cli, "--stats"));
+    hl_cpu_measure(program, traces || cli_flag(cli, "--stats"));
+  if (program && traces)
+    hl_cpu_record(program, CPU_MOST_EVENTS);
   return program;
 }
 
@@ -405,7 +431,12 @@ static int run_modules(Cli *cli, HlSession *session, HlReplayOptions *options) {
   if (!hl_load(cli->cx, cli->files[0], &how, &file))
     return CLI_OK;  // the error says more
   const bool one = cli_value(cli, "--module") || file.n == 1;
-  int status = one ? run_one(cli, session, &file, options) : run_all(cli, session, &file, options);
+  int status;
+  if (!one && cli_value(cli, "--profile"))
+    status = cli_usage(cli, "--profile is of one module, and there are %d: name one with --module",
+                       file.n);
+  else
+    status = one ? run_one(cli, session, &file, options) : run_all(cli, session, &file, options);
   hl_file_free(&file);
   return status;
 }
@@ -432,6 +463,8 @@ static int run(Cli *cli) {
   if (!read_platform(cli, "--platform", "reference", &platform) ||
       !read_platform(cli, "--reference", "reference", &reference))
     return hl_cx_n_errors(cli->cx) ? cli_flush(cli) : CLI_USAGE;
+  if (cli_value(cli, "--profile") && !platform->has_programs)
+    return cli_usage(cli, "--profile is of --platform=cpu: other platforms have no steps");
   options.no_reference = !reference;
   HlFlags flags;
   const bool ok = cli_xla_flags(cli, &flags);
@@ -455,7 +488,13 @@ static const CliOption options[] = {
     {"--reference", "P", "platform to compare with: reference or none"},
     {"--threads", "N", "of --platform=cpu (default: as many as this process may use)"},
     {"--no-emit", NULL, "of --platform=cpu: make no machine code, which changes no bit"},
-    {"--stats", NULL, "say what the steps of --platform=cpu are and how long they took"},
+    {"--stats", NULL,
+     "say what the steps of --platform=cpu are, how long they took, and what of the machine's peaks "
+     "that is"},
+    {"--profile", "T.json", "of --platform=cpu: write when each step ran, for Perfetto"},
+    {"--perf-map", NULL,
+     "of --platform=cpu: name machine code in /tmp/perf-PID.map, for perf (also: HILO_PERF_MAP=1)"},
+    {"--gdb", NULL, "of --platform=cpu: tell GDB of machine code (also: HILO_GDB=1)"},
     {"--no-compare", NULL, "run only"},
     {"--replicas", "N", "logical replicas (default: what the module says)"},
     CLI_PARTITIONS_OPTION,
