@@ -28,6 +28,7 @@ stats dir
 stats sharded.jax_export
 run before.hlo --args args.npz --expect results.npz --print
 run before.hlo --seed=1 --expect results.npz
+run before.hlo --args args.npz --platform=cpu --stats --profile trace.json
 run checks.mlir
 run two.hlo
 run typo.hlo
@@ -37,6 +38,8 @@ opt two.hlo --passes=algsimp --dry
 opt before.hlo --passes=algsimp,dce --provenance
 opt before.hlo --pipeline=cpu --check-each --args args.npz
 opt before.hlo --pipeline=cpu --check-each --args args.npz --break-rule=A32
+opt before.hlo --emit=tile
+opt before.hlo --pipeline=cpu-native --emit=asm -o out.txt
 opt --list-passes
 opt --list-rules
 history dump/module_0000.jit_train_step.history

@@ -21,6 +21,7 @@ typedef struct Plan {
   const HlTarget *target;      // NULL: no device in particular
   HlSession *session;
   HlCompileOptions compile;
+  CliEmit emit;
   CliDecisions decisions;
   HlMaybeFloat tolerance;
   int64_t seed;
@@ -53,6 +54,15 @@ static bool read_dump_form(Cli *cli, HlDumpAs *out) {
   return false;
 }
 
+static bool read_emit(Cli *cli, CliEmit *out) {
+  const char *what = cli_value(cli, "--emit");
+  *out = !what ? CLI_EMIT_NONE : strcmp(what, "asm") == 0 ? CLI_EMIT_ASM : CLI_EMIT_TILE;
+  if (!what || *out == CLI_EMIT_ASM || strcmp(what, "tile") == 0)
+    return true;
+  cli_usage(cli, "unknown --emit '%s': tile or asm", what);
+  return false;
+}
+
 static const HlPlatform *platform_of_kind(HlTargetKind kind) {
   int n;
   const HlPlatform *all = hl_platforms(&n);
@@ -81,6 +91,27 @@ static bool read_target(Cli *cli, Plan *plan) {
   plan->target = hl_target_load(cli->cx, plan->arena, word);
   plan->platform = plan->target ? platform_of_kind(plan->target->kind) : NULL;
   return plan->target;
+}
+
+// What runs as code does so on a platform that makes programs, and by its pipeline where no passes are named.
+static bool check_emit(Cli *cli, Plan *plan) {
+  static const char *const others[] = {"--dry", "--dry-all", "--provenance", "--check-each",
+                                       "--to"};
+  if (!plan->emit)
+    return true;
+  for (int k = 0; k < HL_COUNT_OF(others); k++)
+    if (cli_flag(cli, others[k])) {
+      cli_usage(cli, "--emit and %s exclude each other", others[k]);
+      return false;
+    }
+  if (!plan->platform && !cli_value(cli, "--target")) {
+    plan->platform = hl_platform_find("cpu");
+    plan->target = hl_target_find(plan->platform->target);
+  }
+  if (plan->platform && plan->platform->has_programs)
+    return true;
+  cli_usage(cli, "--emit is of the cpu: other platforms make no code here");
+  return false;
 }
 
 static bool check_choices(Cli *cli) {
@@ -117,9 +148,10 @@ static void say_progress(void *user, const HlProgress *at) {
 static void fill_options(Cli *cli, Plan *plan) {
   const char *passes = cli_value(cli, "--passes"), *pipeline = cli_value(cli, "--pipeline");
   plan->compile =
-      (HlCompileOptions){.passes = passes     ? passes
-                                   : pipeline ? pipeline
-                                              : "simplify",
+      (HlCompileOptions){.passes = passes       ? passes
+                                   : pipeline   ? pipeline
+                                   : plan->emit ? plan->platform->pipeline
+                                                : "simplify",
                          .engine = {.release = cli_load_options(cli).dialect,
                                     .dry = cli_flag(cli, "--dry") || cli_flag(cli, "--dry-all"),
                                     .verify_each = cli_flag(cli, "--verify-each"),
@@ -200,9 +232,14 @@ static int misused(Cli *cli) {
 static int read_plan(Cli *cli, Plan *plan) {
   HlDumpAs as;
   *plan = (Plan){.arena = hl_arena_new()};
-  if (!read_text_options(cli, plan) || !read_dump_form(cli, &as) || !check_choices(cli))
+  if (!read_text_options(cli, plan) || !read_dump_form(cli, &as) || !check_choices(cli) ||
+      !read_emit(cli, &plan->emit))
     return CLI_USAGE;
-  if (!read_target(cli, plan) || !make_session(cli, as, plan))
+  if (!read_target(cli, plan))
+    return misused(cli);
+  if (!check_emit(cli, plan))
+    return CLI_USAGE;
+  if (!make_session(cli, as, plan))
     return misused(cli);
   fill_options(cli, plan);
   if (!read_numbers(cli, plan))
@@ -248,7 +285,20 @@ static void print_module(Cli *cli, const Plan *plan, const HlModule *m, HlBuf *o
   out->n = start;
 }
 
-static void print_compiled(Cli *cli, Plan *plan, const HlCompiled *compiled, HlBuf *out) {
+// In the module's place.
+static bool print_code(Cli *cli, const Plan *plan, HlCompiled *compiled, HlBuf *out) {
+  const size_t start = out->n;
+  if (start > 0)
+    hl_buf_puts(out, "// -----\n\n");
+  const bool good = cli_print_code(cli, compiled, plan->emit, &plan->text, out);
+  if (!good || !cli->json || cli_value(cli, "-o"))
+    return good;
+  json_bytes(&cli->report, "emitted", out->at + start, out->n - start);
+  out->n = start;
+  return true;
+}
+
+static bool print_compiled(Cli *cli, Plan *plan, HlCompiled *compiled, HlBuf *out) {
   const HlModule *m = hl_compiled_module(compiled);
   const HlEngine *engine = hl_compiled_engine(compiled);
   warn_unbroken(cli, m, hl_engine_broke(engine));
@@ -261,17 +311,18 @@ static void print_compiled(Cli *cli, Plan *plan, const HlCompiled *compiled, HlB
     cli_print_rewrites(cli, engine, out);
   if (cli_flag(cli, "--provenance"))
     cli_print_provenance(cli, engine, m, out);
+  else if (plan->emit)
+    return print_code(cli, plan, compiled, out);
   else if (!plan->compile.engine.dry)
     print_module(cli, plan, m, out);
+  return true;
 }
 
 static bool run_passes(Cli *cli, Plan *plan, HlModule *m, HlBuf *out) {
   HlCompiled *compiled =
       hl_compile(cli->cx, plan->session, &(HlProgram){.take = m}, &plan->compile);
   cli_progress(cli, NULL);
-  const bool ok = compiled != NULL;
-  if (ok)
-    print_compiled(cli, plan, compiled, out);
+  const bool ok = compiled && print_compiled(cli, plan, compiled, out);
   hl_compiled_unref(compiled);
   return ok;
 }
@@ -413,6 +464,10 @@ static const CliOption options[] = {
     {"--no-metadata", NULL, "leave out metadata and stack frames"},
     {"--large-constants", NULL, "print constants of more than ten elements in full"},
     {"--stats", NULL, "say on standard error what each pass did and how long it took"},
+    {"--emit", "WHAT",
+     "print what runs on the cpu in place of the module, each step beside its HLO: tile (the "
+     "kernels; no "
+     "matter which machine), asm (with the machine code for this one)"},
     {"--provenance", NULL, "print for each instruction which pass and rule made it, from what"},
     {"--fuel", "N", "stop after N rewrites"},
     {"--dry", NULL, "list what could be rewritten, and by what; change nothing"},
@@ -451,7 +506,8 @@ const CliCommand cli_opt = {
         "  hilo opt m.hlo --passes=algsimp,dce --dry              what could be rewritten\n"
         "  hilo opt m.hlo --pipeline=gpu --check-each             which pass changes a result\n"
         "  hilo opt m.hlo --pipeline=gpu --xla_dump_to=d --xla_dump_hlo_pass_re=.*   the states "
-        "between passes\n",
+        "between passes\n"
+        "  hilo opt m.hlo --pipeline=cpu-native --emit=tile       what runs on the cpu\n",
     .options = options,
     .reports = true,
     .xla_flags = true,

@@ -489,7 +489,8 @@ static const CliOption options[] = {
     {"--threads", "N", "of --platform=cpu (default: as many as this process may use)"},
     {"--no-emit", NULL, "of --platform=cpu: make no machine code, which changes no bit"},
     {"--stats", NULL,
-     "say what the steps of --platform=cpu are, how long they took, and what of the machine's peaks "
+     "say what the steps of --platform=cpu are, how long they took, and what of the machine's "
+     "peaks "
      "that is"},
     {"--profile", "T.json", "of --platform=cpu: write when each step ran, for Perfetto"},
     {"--perf-map", NULL,

@@ -76,7 +76,8 @@ static void steps_text(HlBuf *out, HlArena *arena, const HlCpuReport *r, const H
     }
   }
   if (others > 0)
-    hl_buf_printf(out, "         and %" PRId64 " others, together %.3f ms\n", others, seconds * 1e3);
+    hl_buf_printf(out, "         and %" PRId64 " others, together %.3f ms\n", others,
+                  seconds * 1e3);
 }
 
 static void each_json(HlBuf *out, const HlCpuStep *s, int64_t at, const HlCpuPeaks *peaks) {

@@ -8,6 +8,7 @@
 
 #include "cli/cpu_stats.h"
 #include "cli/json.h"
+#include "cpu/kernel/source.h"
 
 enum { FRAME_LANE = 1, THREAD_LANE = 1000, SUM_LANE = 100000 };
 
@@ -80,24 +81,21 @@ static void close_bar(Trace *t) {
 // What is the same in each run of a step.
 static void describe(Trace *t, int64_t at) {
   const HlCpuStep *s = &t->report.step[at];
-  const HlMetadata *from = hl_metadata(s->inst);
+  const CpuSource from = cpu_source(s->inst);
   json_text(&t->out, "cat", s->kind);
   json_open(&t->out, "args", '{');
   json_int(&t->out, "step", at);
   json_text(&t->out, "op", hl_op_text((HlOp)s->inst->op));
   json_count(&t->out, "flops", s->flops);
   json_count(&t->out, "bytes", s->bytes);
-  if (from && from->op_name)
-    json_text(&t->out, "op_name", from->op_name->text);
-  if (from && from->source_file) {
-    char line[16];
-    HlBuf source = {0};
-    snprintf(line, sizeof line, ":%d", (int)from->source_line);
-    hl_buf_puts(&source, from->source_file->text);
-    hl_buf_puts(&source, line);
-    json_text(&t->out, "source", source.at);
-    hl_buf_free(&source);
-  }
+  if (from.op_name)
+    json_text(&t->out, "op_name", from.op_name);
+  if (!from.file)
+    return;
+  HlBuf source = {0};
+  hl_buf_printf(&source, "%s:%d", from.file, from.line);
+  json_text(&t->out, "source", source.at);
+  hl_buf_free(&source);
 }
 
 static void put_share(Trace *t, int64_t at, int64_t runs, double seconds) {
@@ -176,8 +174,8 @@ bool cpu_trace_write(Cli *cli, const char *path, HlCpuProgram *program, const Hl
   json_close(&t.out, '}');
   hl_buf_putc(&t.out, '\n');
   if (t.report.interpreted_whole)
-    hl_warn(cli->cx, (HlPos){0}, "%s has no steps: the interpreter runs the program whole: %s", path,
-            t.report.interpreted_whole);
+    hl_warn(cli->cx, (HlPos){0}, "%s has no steps: the interpreter runs the program whole: %s",
+            path, t.report.interpreted_whole);
   if (summed > 0)
     hl_note(cli->cx, (HlPos){0},
             "%s: %" PRId64 " runs of steps that ran more than %d times stand there summed", path,

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "hilo/check_each.h"
 #include "hilo/pass.h"
+#include "hilo/session.h"
 
 int cli_list_passes(const Cli *cli);
 int cli_list_rules(const Cli *cli);
@@ -19,6 +20,11 @@ void cli_print_rewrites(Cli *cli, const HlEngine *engine, HlBuf *out);
 void cli_print_provenance(Cli *cli, const HlEngine *engine, const HlModule *m, HlBuf *out);
 void cli_print_check(Cli *cli, const HlModule *m, const HlCheckEach *check, HlMaybeFloat tolerance,
                      HlBuf *out);
+
+// What the module runs as on the processor, step by step, beside its HLO. False after reporting.
+typedef enum CliEmit { CLI_EMIT_NONE, CLI_EMIT_TILE, CLI_EMIT_ASM } CliEmit;
+bool cli_print_code(Cli *cli, HlCompiled *compiled, CliEmit what, const HlTextOptions *text,
+                    HlBuf *out);
 
 // A list of decisions from a JSON file: [{"pass": ..., "rule": ..., "computation": ..., "instruction": ..., "with": ...}], or
 // the report of --dry --json, whose rewrites they are.

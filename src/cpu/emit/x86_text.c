@@ -171,7 +171,7 @@ void x86_print_inst(HlBuf *out, const X86Code *code, const X86Note *note) {
 // What stands between instructions: they are aligned, and behind them are constants.
 static void put_gap(HlBuf *out, int from, int to) {
   if (to > from)
-    hl_buf_printf(out, "%6x  (%d bytes that fill up, or constants)\n", (unsigned)from, to - from);
+    hl_buf_printf(out, "%6x  (%d bytes between: to align, or constants)\n", (unsigned)from, to - from);
 }
 
 void x86_print(HlBuf *out, const X86Code *code) {

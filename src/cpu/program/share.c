@@ -8,6 +8,7 @@
 
 #include "base/map.h"
 #include "cpu/emit/code.h"
+#include "cpu/kernel/source.h"
 #include "cpu/program/program.h"
 
 typedef struct Known {
@@ -119,12 +120,12 @@ static bool same_operands(const HlInst *a, const HlInst *b) {
 
 // "fusion.3 model.py:12": where it stands in the source that the program was made from, as far as that is known.
 static const char *name_of(HlArena *arena, const HlInst *inst) {
-  const HlMetadata *from = hl_metadata(inst);
-  if (!from || !from->source_file)
+  const CpuSource from = cpu_source(inst);
+  if (!from.file)
     return inst->name->text;
-  const char *slash = strrchr(from->source_file->text, '/');
-  return hl_arena_printf(arena, "%s %s:%d", inst->name->text,
-                         slash ? slash + 1 : from->source_file->text, from->source_line);
+  const char *slash = strrchr(from.file, '/');
+  return hl_arena_printf(arena, "%s %s:%d", inst->name->text, slash ? slash + 1 : from.file,
+                         from.line);
 }
 
 const CpuKernel *cpu_kernel_of(CpuKernels *kernels, CpuMaker *maker, const HlInst *inst) {
