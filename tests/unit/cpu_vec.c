@@ -529,6 +529,17 @@ static void check_fold(CpuLevel level, VecOp op, HlDtype dtype, HlRng *rng) {
       if (!near_enough(dtype, acc, want, 0))
         fail_msg("fold of %d by %s of %s", n, vec_info[op].text, hl_dtype_text(dtype));
     }
+  for (int n = 0; n < TAILS / 8; n++)
+    for (int rows = 0; rows < 8; rows++) {
+      char got[TAILS * 8], wish[TAILS * 8];
+      memcpy(got, x, sizeof got);
+      memcpy(wish, x, sizeof wish);
+      vec_fold_rows(level, op, dtype)(rows, n, got, x, n);
+      for (int r = 0; r < rows; r++)
+        one(n, wish, wish, x + r * n * bytes, NULL);
+      for (int k = 0; k < TAILS; k++)
+        assert_true(near_enough(dtype, got + k * bytes, wish + k * bytes, 0));
+    }
   for (int n = 0; n < TAILS / 3; n++) {  // the second row nowhere, the first and third at one place
     const int64_t place[] = {0, -1, 0};
     char there[TAILS * 8], wish[TAILS * 8];
@@ -555,6 +566,7 @@ static void folds(void **state) {
         assert_int_equal(has, vec_fold(level, ops[k], dtype) != NULL);
         assert_int_equal(has, vec_scan(level, ops[k], dtype) != NULL);
         assert_int_equal(has, vec_join(level, ops[k], dtype) != NULL);
+        assert_int_equal(has, vec_fold_rows(level, ops[k], dtype) != NULL);
         if (has && vec_carrier(dtype) == dtype) {
           check_fold(level, ops[k], dtype, &rng);
           checked++;

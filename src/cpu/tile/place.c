@@ -305,6 +305,16 @@ static bool may_replace(const Plan *p, int block, int k) {
   return true;
 }
 
+// A simple op on what lies in memory, and nothing else: all turns of the last loop are folded at once.
+static bool folds_rows(const Block *from, const TileBlock *b) {
+  const TileOp *load = b->tile.at, *step = b->step.at;
+  return b->fold == TILE_FOLD_TILES && b->is_row && from->fold != VEC_OP_COUNT && b->n_acc == 1 &&
+         b->n_loops > 0 && b->level[b->n_loops].n == 0 && b->tile.n == 1 && b->step.n == 1 &&
+         load->kind == TILE_LOAD && load->access.direct && load->access.sum.den == 1 &&
+         load->scope == 0 && load->out == b->acc[0].x && step->kind == TILE_VEC &&
+         b->acc[0].replaced && b->acc[0].scope == 0;
+}
+
 static bool place_reduce(Plan *p, int n, Place at) {
   const Node *node = &p->l->node.at[n];
   const Block *from = &p->l->block.at[node->block];
@@ -338,6 +348,8 @@ static bool place_reduce(Plan *p, int n, Place at) {
     p->value[from->result[k]] = out->acc[k].result = out->acc[k].acc;
   if (out->fold == TILE_FOLD_VEC)
     out->vec_fold = vec_fold(level, from->fold, p->values.at[out->acc[0].acc].dtype);
+  if (folds_rows(from, out))
+    out->fold_rows = vec_fold_rows(level, from->fold, p->values.at[out->acc[0].acc].dtype);
   add_op(p, at, TILE_REDUCE)->block = out;
   return true;
 }

@@ -134,7 +134,7 @@ static void put_ops(HlBuf *out, const TileNest *nest, const TileOps *ops, int in
 static void put_block(HlBuf *out, const TileNest *nest, const TileBlock *b, int indent) {
   static const char *const fold[] = {"tiles", "a row, by vectors", "a row, by lanes"};
   if (b->n_acc > 0)
-    hl_buf_printf(out, "fold %s\n", fold[b->fold]);
+    hl_buf_printf(out, "fold %s\n", b->fold_rows ? "rows of memory" : fold[b->fold]);
   for (int k = 0; k < b->n_acc; k++)
     hl_buf_printf(out, "%*sv%d from v%d, with v%d to v%d: v%d\n", indent + 2, "", b->acc[k].acc,
                   b->acc[k].init, b->acc[k].x, b->acc[k].next, b->acc[k].result);

@@ -478,10 +478,24 @@ static void start(Frame *f, const TileBlock *b) {
     copy(f, b->acc[k].copy, b->acc[k].acc, b->acc[k].init, (Range){0, b->is_row ? f->n : 1});
 }
 
+// Of what lies in memory, all turns of the last loop.
+static void fold_rows(Frame *f, const TileBlock *b) {
+  const TileAccess *a = &b->tile.at[0].access;
+  const int var = b->loop[b->n_loops - 1];
+  int64_t step = 0;
+  for (int k = 0; k < a->sum.n; k++)
+    step += a->sum.term[k].var == var ? a->sum.term[k].k : 0;
+  b->fold_rows(f->nest->extent[var], f->n, f->at[b->acc[0].acc], place_at(f, a), step);
+}
+
 // One turn of the loops: a tile of the row around it, or a whole row of its own.
 static void turn(Frame *f, const TileBlock *b, int64_t *lanes) {
   switch (b->fold) {
   case TILE_FOLD_TILES:
+    if (b->fold_rows) {
+      fold_rows(f, b);
+      return;
+    }
     run_ops(f, &b->tile, b->is_row);
     run_ops(f, &b->step, b->is_row);
     next_to_acc(f, b, b->is_row);
@@ -493,16 +507,17 @@ static void turn(Frame *f, const TileBlock *b, int64_t *lanes) {
 
 static void run_block(Frame *f, const TileBlock *b) {
   const int64_t rows = f->rows, columns = f->columns, n = f->n;
+  const int turning = b->fold_rows ? b->n_loops - 1 : b->n_loops;
   int64_t lanes = 0;
   if (b->fold != TILE_FOLD_LANES)
     start(f, b);
   for (int k = 0; k < b->n_loops; k++)
     f->index[b->loop[k]] = 0;
   for (int k = 0; k >= 0;) {
-    for (int j = k; j <= b->n_loops; j++)
+    for (int j = k; j <= turning; j++)
       run_ops(f, &b->level[j], false);
     turn(f, b, &lanes);
-    for (k = b->n_loops - 1; k >= 0; k--) {
+    for (k = turning - 1; k >= 0; k--) {
       if (++f->index[b->loop[k]] < f->nest->extent[b->loop[k]])
         break;
       f->index[b->loop[k]] = 0;

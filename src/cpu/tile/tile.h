@@ -188,6 +188,7 @@ typedef struct TileBlock {
   int n_acc;
   TileAcc *acc;
   VecFold *vec_fold;
+  VecFoldRows *fold_rows;   // TILES: folds all turns of the last loop at once; or NULL
   int part_var;             // the loop of the grid whose turn tells which part of loop[0] this is; -1: all of it
   int64_t part;             // how many of loop[0] are in a part
 } TileBlock;

@@ -49,6 +49,7 @@ typedef VecFn *VecRoundTable[HL_DTYPE_COUNT];
 typedef VecVariants VecWrapTable[HL_DTYPE_COUNT];
 typedef VecFold *VecFoldTable[VEC_OP_COUNT][VEC_CLASSES];
 typedef VecScan *VecScanTable[VEC_OP_COUNT][VEC_CLASSES];
+typedef VecFoldRows *VecFoldRowsTable[VEC_OP_COUNT][VEC_CLASSES];
 typedef VecJoin *VecJoinTable[VEC_OP_COUNT][VEC_CLASSES];
 typedef struct VecMemory {
   VecLoad *load;
@@ -69,6 +70,7 @@ SIMD_DECLARE(const VecWrapTable, vec_wraps);
 SIMD_DECLARE(const VecFoldTable, vec_folds);
 SIMD_DECLARE(const VecScanTable, vec_scans);
 SIMD_DECLARE(const VecJoinTable, vec_joins);
+SIMD_DECLARE(const VecFoldRowsTable, vec_row_folds);
 SIMD_DECLARE(VecTake, vec_take);
 SIMD_DECLARE(VecPut, vec_put);
 SIMD_DECLARE(const VecMemoryTable, vec_memory);

@@ -33,63 +33,84 @@ VECTOR(float)
 VECTOR(double)
 
 // What a fold makes of two elements, and of two vectors. It goes in four vectors side by side, which are joined in the end.
-#define FOLD(name, T, one, many)                                                               \
-  static inline T one_##name(T x, T y) {                                                       \
-    return (T)(one);                                                                           \
-  }                                                                                            \
-  static inline T##_vector many_##name(T##_vector x, T##_vector y) {                           \
-    return many;                                                                               \
-  }                                                                                            \
-  static void fold_##name(int64_t n, void *acc, const void *in) {                              \
-    enum { LANES = VEC_BYTES / sizeof(T), WAYS = 4 * LANES };                                  \
-    const T *x = in;                                                                           \
-    T *result = acc, total = *result;                                                          \
-    if (n >= WAYS) {                                                                           \
-      T##_vector a = T##_at(x), b = T##_at(x + LANES);                                         \
-      T##_vector c = T##_at(x + 2 * LANES), d = T##_at(x + 3 * LANES);                         \
-      for (x += WAYS, n -= WAYS; n >= WAYS; x += WAYS, n -= WAYS) {                            \
-        a = many_##name(a, T##_at(x));                                                         \
-        b = many_##name(b, T##_at(x + LANES));                                                 \
-        c = many_##name(c, T##_at(x + 2 * LANES));                                             \
-        d = many_##name(d, T##_at(x + 3 * LANES));                                             \
-      }                                                                                        \
-      for (; n >= LANES; x += LANES, n -= LANES)                                               \
-        a = many_##name(a, T##_at(x));                                                         \
-      a = many_##name(many_##name(a, b), many_##name(c, d));                                   \
-      for (int k = 0; k < LANES; k++)                                                          \
-        total = one_##name(total, a[k]);                                                       \
-    }                                                                                          \
-    for (int64_t k = 0; k < n; k++)                                                            \
-      total = one_##name(total, x[k]);                                                         \
-    *result = total;                                                                           \
-  }                                                                                            \
-  static void join_##name(int64_t rows, int64_t n, void *base, const int64_t *place,           \
-                          const void *in) {                                                    \
-    enum { LANES = VEC_BYTES / sizeof(T) };                                                    \
-    const T *x = in;                                                                           \
-    for (int64_t r = 0; r < rows; r++, x += n) {                                               \
-      if (place[r] < 0)                                                                        \
-        continue;                                                                              \
-      T *to = (T *)(void *)((char *)base + place[r]);                                          \
-      int64_t k = 0;                                                                           \
-      for (; k + LANES <= n; k += LANES) {                                                     \
-        const T##_vector v = many_##name(T##_at(to + k), T##_at(x + k));                       \
-        memcpy(to + k, &v, sizeof v);                                                          \
-      }                                                                                        \
-      for (; k < n; k++)                                                                       \
-        to[k] = one_##name(to[k], x[k]);                                                       \
-    }                                                                                          \
-  }                                                                                            \
-  static void scan_##name(int64_t n, void *out, void *carry, const void *in, bool backwards) { \
-    const T *x = in;                                                                           \
-    T *to = out, total = *(T *)carry;                                                          \
-    if (backwards)                                                                             \
-      for (int64_t k = n - 1; k >= 0; k--)                                                     \
-        to[k] = total = one_##name(total, x[k]);                                               \
-    else                                                                                       \
-      for (int64_t k = 0; k < n; k++)                                                          \
-        to[k] = total = one_##name(total, x[k]);                                               \
-    *(T *)carry = total;                                                                       \
+#define FOLD(name, T, one, many)                                                                   \
+  static inline T one_##name(T x, T y) {                                                           \
+    return (T)(one);                                                                               \
+  }                                                                                                \
+  static inline T##_vector many_##name(T##_vector x, T##_vector y) {                               \
+    return many;                                                                                   \
+  }                                                                                                \
+  static void fold_##name(int64_t n, void *acc, const void *in) {                                  \
+    enum { LANES = VEC_BYTES / sizeof(T), WAYS = 4 * LANES };                                      \
+    const T *x = in;                                                                               \
+    T *result = acc, total = *result;                                                              \
+    if (n >= WAYS) {                                                                               \
+      T##_vector a = T##_at(x), b = T##_at(x + LANES);                                             \
+      T##_vector c = T##_at(x + 2 * LANES), d = T##_at(x + 3 * LANES);                             \
+      for (x += WAYS, n -= WAYS; n >= WAYS; x += WAYS, n -= WAYS) {                                \
+        a = many_##name(a, T##_at(x));                                                             \
+        b = many_##name(b, T##_at(x + LANES));                                                     \
+        c = many_##name(c, T##_at(x + 2 * LANES));                                                 \
+        d = many_##name(d, T##_at(x + 3 * LANES));                                                 \
+      }                                                                                            \
+      for (; n >= LANES; x += LANES, n -= LANES)                                                   \
+        a = many_##name(a, T##_at(x));                                                             \
+      a = many_##name(many_##name(a, b), many_##name(c, d));                                       \
+      for (int k = 0; k < LANES; k++)                                                              \
+        total = one_##name(total, a[k]);                                                           \
+    }                                                                                              \
+    for (int64_t k = 0; k < n; k++)                                                                \
+      total = one_##name(total, x[k]);                                                             \
+    *result = total;                                                                               \
+  }                                                                                                \
+  static void fold_rows_##name(int64_t rows, int64_t n, void *acc, const void *in, int64_t step) { \
+    enum { LANES = VEC_BYTES / sizeof(T) };                                                        \
+    T *to = acc;                                                                                   \
+    const T *x = in;                                                                               \
+    for (; rows >= 4; rows -= 4, x += 4 * step) {                                                  \
+      int64_t k = 0;                                                                               \
+      for (; k + LANES <= n; k += LANES) {                                                         \
+        T##_vector v = many_##name(T##_at(to + k), T##_at(x + k));                                 \
+        v = many_##name(v, T##_at(x + step + k));                                                  \
+        v = many_##name(v, T##_at(x + 2 * step + k));                                              \
+        v = many_##name(v, T##_at(x + 3 * step + k));                                              \
+        memcpy(to + k, &v, sizeof v);                                                              \
+      }                                                                                            \
+      for (; k < n; k++)                                                                           \
+        for (int r = 0; r < 4; r++)                                                                \
+          to[k] = one_##name(to[k], x[r * step + k]);                                              \
+    }                                                                                              \
+    for (; rows > 0; rows--, x += step)                                                            \
+      for (int64_t k = 0; k < n; k++)                                                              \
+        to[k] = one_##name(to[k], x[k]);                                                           \
+  }                                                                                                \
+  static void join_##name(int64_t rows, int64_t n, void *base, const int64_t *place,               \
+                          const void *in) {                                                        \
+    enum { LANES = VEC_BYTES / sizeof(T) };                                                        \
+    const T *x = in;                                                                               \
+    for (int64_t r = 0; r < rows; r++, x += n) {                                                   \
+      if (place[r] < 0)                                                                            \
+        continue;                                                                                  \
+      T *to = (T *)(void *)((char *)base + place[r]);                                              \
+      int64_t k = 0;                                                                               \
+      for (; k + LANES <= n; k += LANES) {                                                         \
+        const T##_vector v = many_##name(T##_at(to + k), T##_at(x + k));                           \
+        memcpy(to + k, &v, sizeof v);                                                              \
+      }                                                                                            \
+      for (; k < n; k++)                                                                           \
+        to[k] = one_##name(to[k], x[k]);                                                           \
+    }                                                                                              \
+  }                                                                                                \
+  static void scan_##name(int64_t n, void *out, void *carry, const void *in, bool backwards) {     \
+    const T *x = in;                                                                               \
+    T *to = out, total = *(T *)carry;                                                              \
+    if (backwards)                                                                                 \
+      for (int64_t k = n - 1; k >= 0; k--)                                                         \
+        to[k] = total = one_##name(total, x[k]);                                                   \
+    else                                                                                           \
+      for (int64_t k = 0; k < n; k++)                                                              \
+        to[k] = total = one_##name(total, x[k]);                                                   \
+    *(T *)carry = total;                                                                           \
   }
 
 #define BY_SIZE(n, U, W)                  \
@@ -161,3 +182,4 @@ FLOATS(f64, double)
 const VecFoldTable SIMD(vec_folds) = TABLE(fold);
 const VecScanTable SIMD(vec_scans) = TABLE(scan);
 const VecJoinTable SIMD(vec_joins) = TABLE(join);
+const VecFoldRowsTable SIMD(vec_row_folds) = TABLE(fold_rows);

@@ -23,6 +23,7 @@ TABLES(VecWrapTable, wraps)
 TABLES(VecFoldTable, folds)
 TABLES(VecScanTable, scans)
 TABLES(VecJoinTable, joins)
+TABLES(VecFoldRowsTable, row_folds)
 TABLES(VecMemoryTable, memory)
 TABLES(VecIotaTable, iotas)
 TABLES(VecTransposeTable, transposes)
@@ -140,6 +141,10 @@ VecFold *vec_fold(CpuLevel level, VecOp op, HlDtype dtype) {
 
 VecScan *vec_scan(CpuLevel level, VecOp op, HlDtype dtype) {
   return (*scans[level])[op][class_of(dtype)];
+}
+
+VecFoldRows *vec_fold_rows(CpuLevel level, VecOp op, HlDtype dtype) {
+  return (*row_folds[level])[op][class_of(dtype)];
 }
 
 VecJoin *vec_join(CpuLevel level, VecOp op, HlDtype dtype) {

@@ -79,6 +79,9 @@ VecOp vec_op_of(const HlComp *comp, HlDtype dtype);
 // depends on n alone. x is as carried. NULL: not such an op.
 typedef void VecFold(int64_t n, void *acc, const void *x);
 VecFold *vec_fold(CpuLevel level, VecOp op, HlDtype dtype);
+// acc[k] = op(...op(op(acc[k], x[k]), x[step + k])..., x[(rows - 1) step + k]) for 0 <= k < n.
+typedef void VecFoldRows(int64_t rows, int64_t n, void *acc, const void *x, int64_t step);
+VecFoldRows *vec_fold_rows(CpuLevel level, VecOp op, HlDtype dtype);
 // out[k] = op(...op(op(*carry, x[0]), x[1])..., x[k]); *carry becomes the last. Backwards: from x[n-1] down.
 typedef void VecScan(int64_t n, void *out, void *carry, const void *x, bool backwards);
 VecScan *vec_scan(CpuLevel level, VecOp op, HlDtype dtype);
