@@ -1,6 +1,6 @@
 """XLA:CPU in a process of its own, with as many threads as it may use cores: reads requests, answers a line of JSON each.
 
-  {"load": FILE.hlo, "args": A.npz or null}    compiles: {"compile_s": ..., "memory": {...}}
+  {"load": FILE.hlo, "args": A.npz or null}    compiles: {"compile_s": ..., "compile_cpu_s": ..., "memory": {...}}
   {"inputs": A.npz}                            makes up arguments of what is loaded and saves them
   {"run": SECONDS}                             the least of the runs: {"wall_s": ..., "cpu_s": ..., "runs": ...}
 
@@ -33,13 +33,13 @@ class Worker:
             self.add_leaves(shape)
         mlir = _jax.mlir.xla_computation_to_mlir_module(computation)
         devices = jax.local_devices()[:1]
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         self.executable = devices[0].client.compile_and_load(mlir, _jax.DeviceList(tuple(devices)), xla_client.CompileOptions())
-        took = time.perf_counter() - start
+        took, cpu = time.perf_counter() - start, time.process_time() - cpu
         memory = self.executable.get_compiled_memory_stats()
         if args:
             self.take(args)
-        return {"compile_s": took,
+        return {"compile_s": took, "compile_cpu_s": cpu,
                 "memory": {what: getattr(memory, f"{what}_size_in_bytes") for what in ("argument", "output", "alias", "temp")}}
 
     def add_leaves(self, shape):

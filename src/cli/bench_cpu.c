@@ -1,6 +1,7 @@
 // cli/bench_cpu.c: hilo bench compile|run: how long it takes to make a program for the processor of a module, and to run it.
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,10 +21,17 @@ static HlCpuProgram *make_program(const Bench *b, HlCompiled *compiled) {
   return compiled ? hl_compiled_program(b->cli->cx, compiled, &how) : NULL;
 }
 
+// Processor time of all threads.
+static double cpu_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 // --- Compiling --------------------------------------------------------------------------------------
 
 typedef struct Compiling {
-  BenchTimes read, passes, buffers, program, whole;
+  BenchTimes read, passes, buffers, program, whole, cpu;
   HlBuf text;  // what is said of the program
 } Compiling;
 
@@ -44,7 +52,7 @@ static bool compile_once(const Bench *b, HlSession *session, Compiling *out) {
   const HlProgram program = {.source = b->source,
                              .load = {.fill_hidden = true, .verify = true},
                              .which = cli_value(b->cli, "--module")};
-  const double start = hl_now();
+  const double cpu = cpu_now(), start = hl_now();
   HlCompiled *compiled = hl_compile(b->cli->cx, session, &program, &options);
   const double between = hl_now();
   HlCpuProgram *made = make_program(b, compiled);
@@ -56,6 +64,7 @@ static bool compile_once(const Bench *b, HlSession *session, Compiling *out) {
     note(&out->buffers, "buffers", report.buffers_s);
     note(&out->program, "program", end - between);
     note(&out->whole, "compile", end - start);
+    note(&out->cpu, "cpu", cpu_now() - cpu);
     if (out->whole.n == 1)
       report_stats(b, made, &out->text);
   }
@@ -87,7 +96,7 @@ bool bench_compile(Bench *b) {
       json_number(&b->cli->report, "compile_first_ms", c->whole.at[0] * 1e3);
     else
       base_fprintf(stdout, "  first   %9.3f ms\n", c->whole.at[0] * 1e3);
-    BenchTimes *const all[] = {&c->read, &c->passes, &c->buffers, &c->program, &c->whole};
+    BenchTimes *const all[] = {&c->read, &c->passes, &c->buffers, &c->program, &c->whole, &c->cpu};
     for (int k = 0; k < HL_COUNT_OF(all); k++)
       bench_report(b, all[k]);
     cli_print(&c->text);
@@ -168,12 +177,6 @@ typedef struct Running {
   int64_t growth;    // and so many more than before the first
 } Running;
 
-static double cpu_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 // What the process has in memory; 0 where the system does not tell.
 static int64_t resident_bytes(void) {
   long long all, resident = 0;
@@ -210,6 +213,8 @@ static int64_t batch_of(const Running *r) {
 
 static bool run_often(Running *r) {
   const Bench *b = r->bench;
+  memset(r->wall.at, 0, sizeof r->wall.at);  // so that what grows is not our own
+  memset(r->cpu.at, 0, sizeof r->cpu.at);
   const int64_t batch = batch_of(r), before = resident_bytes();
   const double start = hl_now();
   if (batch == 0)
