@@ -16,6 +16,8 @@ Val tile_move(Lower *l, const Ask *ask) {
   const HlI64s dims = hl_dims(inst);
   Affine *map = new_map(l, from->rank);
   const HlI64s slice = hl_attr_ints(inst, HL_A_SLICE);  // start, limit, stride
+  if (inst->shape->dtype != from->dtype)
+    return tile_fail(l, "a move that converts");
   switch (inst->op) {
   case HL_OP_COPY: return tile_operand(l, ask, 0, ask->map, ask->scope, ask->raw);
   case HL_OP_BROADCAST:
