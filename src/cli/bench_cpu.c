@@ -117,7 +117,8 @@ typedef struct Memory {
   void ***arguments, ***results;
 } Memory;
 
-static void free_memory(void *user) {
+// A try that fails frees the rest.
+static void free_blocks(void *user) {
   const Memory *memory = user;
   const HlCpuProgram *p = memory->program;
   for (int d = 0; d < memory->devices; d++) {
@@ -126,7 +127,6 @@ static void free_memory(void *user) {
     for (int k = 0; k < hl_cpu_results(p); k++)
       cpu_block_free(memory->results[d][k], (size_t)cpu_bytes(hl_cpu_result(p, k)));
   }
-  hl_arena_free(memory->arena);
 }
 
 static void *block_for(const HlShape *shape) {
@@ -277,7 +277,7 @@ static bool run_program(const Bench *b, HlCpuProgram *program) {
   Running *r = base_alloc(sizeof *r);
   *r = (Running){
       .bench = b, .program = program, .memory = {.program = program, .arena = hl_arena_new()}};
-  base_hold(&r->memory, free_memory);
+  base_hold(&r->memory, free_blocks);
   bool good = hl_replay_inputs(cx, hl_cpu_module(program), &b->file->recorded, &b->inputs, &inputs);
   if (good)
     fill_memory(cx, &inputs, &r->memory);
@@ -286,7 +286,8 @@ static bool run_program(const Bench *b, HlCpuProgram *program) {
   if (good)
     report_run(r);
   base_drop(&r->memory);
-  free_memory(&r->memory);
+  free_blocks(&r->memory);
+  hl_arena_free(r->memory.arena);
   base_free(r);
   return good;
 }

@@ -670,6 +670,33 @@ static void large_results_go_with_a_try(void **state) {
   tear_down(&r);
 }
 
+// A program that was made in a try that fails goes with it, its machine code as well.
+static bool make_run_and_fail(HlCx *cx, void *user) {
+  Rig *r = user;
+  HlLiteral *out[MOST_DEVICES] = {NULL};
+  HlCpuProgram *program = hl_cpu_new(cx, hl_cpu_module(r->program), NULL);
+  if (!program || !hl_cpu_run(cx, program, NULL, r->of_device, out))
+    return false;
+  hl_cx_cancel(cx);
+  base_look();
+  fail_msg("the try goes on");
+  return false;
+}
+
+static void programs_go_with_a_try(void **state) {
+  Rig r;
+  set_up(&r, "HloModule m\nENTRY e { x = f32[100] parameter(0)\n ROOT y = f32[100] add(x, x) }",
+         true);
+  for (int k = 0; k < 3; k++) {
+    assert_false(hl_try(r.cx, make_run_and_fail, &r));
+    assert_int_equal(hl_cx_error_kind(r.cx), HL_CANCELLED);
+    hl_cx_resume(r.cx);
+    hl_cx_clear(r.cx);
+  }
+  check_same(&r, "after the tries");
+  tear_down(&r);
+}
+
 // --- Events -----------------------------------------------------------------------------------------------
 
 static void events_tell_when_steps_ran(void **state) {
@@ -793,6 +820,7 @@ int main(void) {
       cmocka_unit_test(one_long_step_is_cancelled),
       cmocka_unit_test(what_is_let_go_of_is_the_next_result),
       cmocka_unit_test(large_results_go_with_a_try),
+      cmocka_unit_test(programs_go_with_a_try),
       cmocka_unit_test(events_tell_when_steps_ran),
       cmocka_unit_test(threads_have_events_of_their_own),
       cmocka_unit_test(peaks_are_measured),

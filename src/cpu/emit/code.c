@@ -79,13 +79,17 @@ EmitMemory *emit_memory_new(int tells) {
   return NULL;
 }
 
+void emit_memory_forget(EmitMemory *memory) {
+  for (int k = 0; memory && k < memory->n_seen; k++)
+    emit_untell_gdb(memory->seen[k].gdb);
+}
+
 void emit_memory_free(EmitMemory *memory) {
   if (!memory)
     return;
-  for (int k = 0; k < memory->n_seen; k++) {
-    emit_untell_gdb(memory->seen[k].gdb);
+  emit_memory_forget(memory);
+  for (int k = 0; k < memory->n_seen; k++)
     base_free(memory->seen[k].text);
-  }
   base_free(memory->seen);
   for (int k = 0; k < memory->n_chunks; k++) {
     base_unmade(memory->chunk[k].at);

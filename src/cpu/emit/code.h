@@ -18,6 +18,8 @@ typedef enum EmitTells {
 EmitMemory *emit_memory_new(int tells);
 int emit_memory_tells(const EmitMemory *memory);
 void emit_memory_free(EmitMemory *memory);  // nothing of it may be running; NULL is fine
+// Instead, where the try that has made it fails: what a try does not know of.
+void emit_memory_forget(EmitMemory *memory);
 // Where a copy of finished code runs. One thread at a time may place code, others may run what was placed. NULL: no memory.
 // The name is what a profiler shows; it may be NULL.
 const void *emit_place(EmitMemory *memory, const X86Code *code, const char *name);

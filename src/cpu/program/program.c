@@ -18,23 +18,25 @@ typedef struct Making {
   HlCpuProgram *out;
 } Making;
 
-// What a program has that is not memory of the heap, and so is not freed by a try that fails.
+// What a program has that a try knows nothing of, and so does not free when it fails.
 static void free_rest(HlCpuProgram *p) {
   cpu_frames_free(p);
   pthread_mutex_destroy(&p->lock);
   cpu_pool_free(p->pool);
   cpu_results_free(p->results);
-  emit_memory_free(p->code);
 }
 
 // After frames that were at work have come back, before the program itself is freed.
 static void let_go_of_rest(void *lock, int64_t n) {
-  free_rest((HlCpuProgram *)((char *)lock - offsetof(HlCpuProgram, lock)));
+  HlCpuProgram *p = (HlCpuProgram *)((char *)lock - offsetof(HlCpuProgram, lock));
+  free_rest(p);
+  emit_memory_forget(p->code);
 }
 
 static void free_program(HlCpuProgram *p) {
   base_unmade(&p->lock);
   free_rest(p);
+  emit_memory_free(p->code);
   for (int k = 0; k < p->n_held; k++)
     hl_literal_unref(p->held[k]);
   if (p->let_go)
