@@ -314,3 +314,44 @@ bool dot_run(const DotPlan *p, CpuTeam *team, const void *a, const void *b, void
   const int64_t chunks = parts_of(n, run.bn) * parts_of(m, p->bm) * parts_of(p->batches, p->group);
   return cpu_parallel(team, chunks, p->seconds, own_chunk, &run);
 }
+
+// --- Alone --------------------------------------------------------------------------------------
+
+size_t dot_alone_bytes(const DotPlan *p) {
+  return lay_out(&(Run){.p = p}, NULL, &(DotScratch){0});
+}
+
+DotArray dot_kept_array(const DotPlan *p) {
+  return p->side[1].array;
+}
+
+size_t dot_kept_bytes(const DotPlan *p) {
+  const DotSide *side = &p->side[1];
+  if (p->is_row || side->is_direct || side->packed || p->batches != 1)
+    return 0;
+  return (size_t)(dot_packed_bytes(p, side, side->n, p->kc) * p->blocks);
+}
+
+void dot_keep(const DotPlan *p, const void *operand, void *kept, void *memory) {
+  const DotSide *side = &p->side[1];
+  DotScratch s;
+  lay_out(&(Run){.p = p}, memory, &s);
+  for (int64_t k = 0; k < p->blocks; k++)
+    dot_pack(p, side, operand, 0, side->n, k * p->kc, least(p->kc, p->depth - k * p->kc),
+             (char *)kept + k * dot_packed_bytes(p, side, side->n, p->kc), s.pack);
+}
+
+bool dot_alone(const DotPlan *p, const void *a, const void *b, void *c, const void *kept,
+               void *memory) {
+  Run run = {
+      .p = p, .operand = {p->turned ? b : a, p->turned ? a : b}, .c = c, .columns = p->side[1].n};
+  const int64_t m = p->side[0].n, n = p->side[1].n;
+  DotScratch s;
+  lay_out(&run, memory, &s);
+  run.shared = (char *)(uintptr_t)kept;
+  bool ok = true;
+  for (int64_t batch = 0; batch < p->batches && ok; batch++)
+    for (int64_t i = 0; i < m && n > 0 && ok; i += p->bm)
+      ok = make_part(&run, batch, i, least(p->bm, m - i), 0, n, &s);
+  return ok;
+}

@@ -46,6 +46,9 @@ typedef struct DotEpilogue {
   size_t scratch;     // bytes that it wants to scribble on
 } DotEpilogue;
 
+// Whether a dot is of an algorithm that is computed as if there were none.
+bool dot_is_plain(const HlInst *dot);
+
 typedef struct DotPlan DotPlan;
 // How the product is made; in the arena. NULL: not with these types. `constant[DOT_A]` and `constant[DOT_B]` are the elements of an
 // operand that is always the same, packed here and now if that is worth its memory, or NULL.
@@ -55,6 +58,14 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
 bool dot_run(const DotPlan *plan, CpuTeam *team, const void *a, const void *b, void *c,
              const DotEpilogue *epilogue);
 double dot_seconds(const DotPlan *plan);  // about, on one thread
+
+// In a chunk of another kernel, on memory of its own: all of the product by the caller alone. `kept`: what dot_keep made of the
+// operand of dot_kept_array, where that takes any memory (dot_kept_bytes), else NULL.
+size_t dot_alone_bytes(const DotPlan *plan);
+bool dot_alone(const DotPlan *plan, const void *a, const void *b, void *c, const void *kept, void *memory);
+DotArray dot_kept_array(const DotPlan *plan);
+size_t dot_kept_bytes(const DotPlan *plan);
+void dot_keep(const DotPlan *plan, const void *operand, void *kept, void *memory);
 void dot_print(HlBuf *out, const DotPlan *plan);
 
 #endif

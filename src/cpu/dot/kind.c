@@ -27,7 +27,7 @@ static int operand_of(const HlInst *inst, const HlInst *dot, int operand) {
 }
 
 // Algorithms that the interpreter computes as if they were not there: the others round f32 operands.
-static bool is_plain(const HlInst *dot) {
+bool dot_is_plain(const HlInst *dot) {
   switch (hl_attr_int(dot, HL_A_ALGORITHM)) {
   case HL_WORD_dot_algorithm_UNSET:
   case HL_WORD_dot_algorithm_ANY_F8_ANY_F8_F32:
@@ -94,7 +94,7 @@ static const void *constant_of(HlArena *arena, const HlInst *inst) {
 
 static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
   const HlInst *dot = dot_in(inst);
-  if (!dot || !is_plain(dot))
+  if (!dot || !dot_is_plain(dot))
     return NULL;
   Kernel *kernel = HL_NEW(maker->arena, Kernel);
   const HlShape *shape[3] = {NULL, NULL, inst->shape};

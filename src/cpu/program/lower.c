@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "cpu/chain/chain.h"
 #include "cpu/program/program.h"
 #include "hilo/op.h"
 
@@ -210,6 +211,98 @@ static bool lower_plain(Lower *l, const HlInst *inst) {
   return true;
 }
 
+// --- Chains ----------------------------------------------------------------------------------------
+
+// What a computation's instructions are to each other: by id the chain that ends there; `gone`: computed on the way to a last one.
+typedef struct Chains {
+  const Chain **ends;
+  bool *gone;
+} Chains;
+
+typedef struct Bytes {
+  CpuPlace place;
+  int64_t n;
+} Bytes;
+
+static bool overlap(const Bytes *a, const Bytes *b) {
+  return a->place.allocation == b->place.allocation && a->place.offset < b->place.offset + b->n &&
+         b->place.offset < a->place.offset + a->n;
+}
+
+static CpuPlace place_of_leaf(const Lower *l, const HlInst *inst, int leaf) {
+  uint32_t slot = hl_slot(l->flow, inst);
+  for (;; slot++)
+    if (l->flow->slot_shape[slot]->dtype != HL_TUPLE && leaf-- == 0)
+      return place_at(l, slot);
+}
+
+// Whether an instruction may write where a chain reads.
+static bool disturbs(const Lower *l, const HlInst *inst, const Chain *chain) {
+  switch (inst->op) {
+  case HL_OP_WHILE:
+  case HL_OP_CONDITIONAL:
+  case HL_OP_CALL:
+  case HL_OP_ASYNC_START: return true;
+  default: break;
+  }
+  const uint32_t first = hl_slot(l->flow, inst);
+  for (uint32_t k = first; k < first + l->flow->slot_size[first]; k++)
+    for (int s = 0; defines(l, inst, k) && s < chain->n_sources; s++) {
+      const TileSource *source = &chain->source[s];
+      const Bytes made = {place_at(l, k), cpu_bytes(l->flow->slot_shape[k])},
+                  read = {place_of_leaf(l, source->inst, source->leaf),
+                          cpu_bytes(cpu_leaf(source->inst->shape, source->leaf))};
+      if (source->inst != inst && overlap(&made, &read))
+        return true;
+    }
+  return false;
+}
+
+// All of it runs where its last instruction stands: from the first one to there, what it reads must stay.
+static bool stays(const Lower *l, const HlComp *comp, int last, const Chain *chain) {
+  int to_come = chain->n_members;
+  for (int k = last; k >= 0 && to_come > 0; k--) {
+    bool member = false;
+    for (int j = 0; j < chain->n_members; j++)
+      member = member || chain->member[j] == comp->schedule[k];
+    to_come -= member;
+    if (!member && disturbs(l, comp->schedule[k], chain))
+      return false;
+  }
+  return true;
+}
+
+static bool find_chains(Lower *l, const HlComp *comp, Chains *out) {
+  *out = (Chains){HL_ARRAY(l->scratch, const Chain *, comp->next_id + 1),
+                  HL_ARRAY(l->scratch, bool, comp->next_id + 1)};
+  for (int k = (int)comp->n_insts - 1; k >= 0; k--) {
+    const HlInst *last = comp->schedule[k];
+    Chain found;
+    if (out->gone[last->id] || !chain_find(&l->maker, last, &found) || !stays(l, comp, k, &found)) {
+      if (hl_cx_n_errors(l->cx))
+        return false;
+      continue;
+    }
+    out->ends[last->id] = hl_arena_copy(l->scratch, &found, sizeof found);
+    for (int j = 0; j < found.n_members; j++)
+      out->gone[found.member[j]->id] = found.member[j] != last;
+  }
+  return true;
+}
+
+static void add_chain(Lower *l, const Chain *chain) {
+  CpuPlace *place = HL_ARRAY(l->arena, CpuPlace, chain->n_sources + 1);
+  for (int k = 0; k < chain->n_sources; k++)
+    place[k] = place_of_leaf(l, chain->source[k].inst, chain->source[k].leaf);
+  place[chain->n_sources] = place_of_leaf(l, chain->last, 0);
+  CpuStep *step = add_step(l, STEP_KERNEL, chain->last);
+  step->kernel = chain->kernel;
+  step->place = place;
+  step->n_places = chain->n_sources + 1;
+  if (step->n_places > l->program->max_buffers)
+    l->program->max_buffers = step->n_places;
+}
+
 static bool lower_comp(Lower *l, const HlComp *comp);
 
 static bool enter(Lower *l, const HlInst *caller, const HlComp *comp) {
@@ -306,9 +399,15 @@ static bool lower_comp(Lower *l, const HlComp *comp) {
   if (++l->depth > hl_cx_limits(l->cx)->nesting)
     return hl_error_kind(l->cx, HL_LIMIT, hl_comp_pos(comp),
                          "computations call each other too deeply (limit nesting)");
-  bool good = true;
-  for (uint32_t k = 0; good && k < comp->n_insts; k++)
-    good = lower_inst(l, comp->schedule[k]);
+  Chains chains;
+  bool good = find_chains(l, comp, &chains);
+  for (uint32_t k = 0; good && k < comp->n_insts; k++) {
+    const HlInst *inst = comp->schedule[k];
+    if (chains.ends[inst->id])
+      add_chain(l, chains.ends[inst->id]);
+    else if (!chains.gone[inst->id])
+      good = lower_inst(l, inst);
+  }
   l->depth--;
   return good;
 }

@@ -160,7 +160,7 @@ int tile_index_var(Lower *l, int node, int64_t n) {
 // False: the loop cannot be cut so.
 static bool ask_for_cut(Lower *l, int v, int64_t inner) {
   const Var *var = &l->var[v];
-  if (var->node >= 0 || var->n % inner != 0)
+  if (var->block < 0 || var->n % inner != 0)
     return false;
   const int64_t at = var->mult * inner;
   for (int k = 0; k < l->cut.n; k++)

@@ -154,6 +154,7 @@ typedef struct Lower {
   VEC(TileNest) nest;
   int n_outer;        // buffers of the kernel
   VEC(Temp) part;
+  struct BoxLower *box;  // it is a box program (box.c), else NULL
   // The nest.
   VEC(Cut) cut;
   bool again;         // a cut was added
@@ -191,6 +192,7 @@ bool tile_has_rule(HlOp op);
 bool tile_may_move(const HlInst *inst);                        // it only moves elements, and has a rule
 bool *tile_find_moved(HlArena *arena, const HlComp *comp);
 Frame *tile_frame(Lower *l, const HlComp *comp);
+Frame *tile_call_frame(Lower *l, Frame *up, const HlInst *inst);
 Val tile_compute(Lower *l, const Ask *ask);                    // by its rule
 Val tile_fail(Lower *l, const char *why);
 // The element of an ask; of operand k of its instruction at other indices.
@@ -212,6 +214,9 @@ void tile_update(Lower *l, int buffer, HlDtype dtype, const Affine *at, Val valu
 void tile_store(Lower *l, int buffer, HlDtype dtype, const Affine *at, Val value, int scope);
 bool tile_schedule(Lower *l, TileNest *out);
 TileProgram *tile_program(Lower *l, const HlInst *inst);       // of the nests there are (program.c)
+void tile_finish_nests(Lower *l);                              // their buffers are numbered, machine code is made
+// What a box program reads, instead of computing it (box.c).
+bool tile_box_has(Lower *l, const Ask *ask, Val *out);
 
 // --- Sums (affine.c) --------------------------------------------------------------------------------
 

@@ -190,6 +190,9 @@ static Val element(Lower *l, const Ask *ask) {
 }
 
 Val tile_compute(Lower *l, const Ask *ask) {
+  Val there;
+  if (l->box && tile_box_has(l, ask, &there))
+    return there;
   switch (ask->inst->op) {
   case HL_OP_PARAMETER: return parameter(l, ask);
   case HL_OP_CONSTANT: return constant(l, ask);
@@ -237,7 +240,8 @@ Val tile_operand(Lower *l, const Ask *ask, int k, const Affine *map, int scope, 
 
 bool tile_operand_is_buffer(const Ask *ask, int k) {
   const Frame *f = ask->frame;
-  return !f->comp || (!f->up && !f->bound && ask->inst->operands[k]->op == HL_OP_PARAMETER);
+  return f->first_buffer &&
+         (!f->comp || (!f->up && !f->bound && ask->inst->operands[k]->op == HL_OP_PARAMETER));
 }
 
 Val tile_load_place(Lower *l, const Ask *ask, int k, const Affine *place) {
@@ -257,19 +261,21 @@ static Val marks(Lower *l, const Ask *ask) {
 
 // --- Calls ----------------------------------------------------------------------------------------
 
+Frame *tile_call_frame(Lower *l, Frame *up, const HlInst *inst) {
+  for (int k = 0; k < l->frame.n; k++)
+    if (l->frame.at[k]->up == up && l->frame.at[k]->call == inst)
+      return l->frame.at[k];
+  Frame *frame = tile_frame(l, hl_to_apply(inst));
+  frame->up = up;
+  frame->call = inst;
+  vec_push_in(l->arena, &l->frame, frame);
+  return frame;
+}
+
 static Val call(Lower *l, const Ask *ask) {
   if (ask->inst->n_calls != 1)
     return tile_fail(l, "a call of nothing");
-  Frame *frame = NULL;
-  for (int k = 0; k < l->frame.n && !frame; k++)
-    if (l->frame.at[k]->up == ask->frame && l->frame.at[k]->call == ask->inst)
-      frame = l->frame.at[k];
-  if (!frame) {
-    frame = tile_frame(l, hl_to_apply(ask->inst));
-    frame->up = ask->frame;
-    frame->call = ask->inst;
-    vec_push_in(l->arena, &l->frame, frame);
-  }
+  Frame *frame = tile_call_frame(l, ask->frame, ask->inst);
   const Ask root = {frame, frame->comp->root, ask->leaf, ask->map, ask->scope, false};
   return ask->raw ? tile_fail(l, "moved out of a call") : tile_ask(l, &root);
 }

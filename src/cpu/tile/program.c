@@ -45,6 +45,13 @@ static void number_nest(const Lower *l, TileNest *nest) {
   nest->writes.word[nest->copy_to / 64] |= UINT64_C(1) << nest->copy_to % 64;
 }
 
+void tile_finish_nests(Lower *l) {
+  for (int n = 0; n < l->nest.n; n++) {
+    number_nest(l, &l->nest.at[n]);
+    tile_segments(l->maker, &l->nest.at[n]);
+  }
+}
+
 TileProgram *tile_program(Lower *l, const HlInst *inst) {
   TileProgram *p = HL_NEW(l->maker->arena, TileProgram);
   const void **constant = HL_ARRAY(l->maker->arena, const void *, l->literal.n + 1);
@@ -70,10 +77,8 @@ TileProgram *tile_program(Lower *l, const HlInst *inst) {
       bytes[at++] = cpu_bytes(cpu_leaf(shape, leaf));
   }
   p->bytes = bytes;
-  for (int n = 0; n < p->n_nests; n++) {
+  for (int n = 0; n < p->n_nests; n++)
     p->base.seconds += p->nest[n].seconds;
-    number_nest(l, &l->nest.at[n]);
-    tile_segments(l->maker, &l->nest.at[n]);
-  }
+  tile_finish_nests(l);
   return p;
 }

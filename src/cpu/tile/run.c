@@ -538,15 +538,26 @@ typedef struct Job {
   void *const *buffer;
 } Job;
 
-static Frame *new_frame(const Job *job, CpuMember *member) {
+typedef struct FrameParts {
+  size_t head, at, loaded, ranges;
+} FrameParts;
+
+static FrameParts parts_of(const TileNest *nest) {
+  const size_t values = (size_t)nest->n_values, scopes = (size_t)nest->n_scopes;
+  return (FrameParts){
+      (sizeof(Frame) + 63) & ~(size_t)63, (sizeof(void *) * values + 63) & ~(size_t)63,
+      (sizeof(Loaded) * values + 63) & ~(size_t)63, (sizeof(int64_t) * scopes + 63) & ~(size_t)63};
+}
+
+size_t tile_frame_bytes(const TileNest *nest) {
+  const FrameParts parts = parts_of(nest);
+  return parts.head + parts.at + parts.loaded + 2 * parts.ranges + nest->value_bytes;
+}
+
+static Frame *new_frame(const Job *job, char *memory) {
   const TileNest *nest = job->nest;
-  const size_t head = (sizeof(Frame) + 63) & ~(size_t)63,
-               at = (sizeof(void *) * (size_t)nest->n_values + 63) & ~(size_t)63,
-               ranges = (sizeof(int64_t) * (size_t)nest->n_scopes + 63) & ~(size_t)63;
-  const size_t loaded = (sizeof(Loaded) * (size_t)nest->n_values + 63) & ~(size_t)63;
-  char *memory = cpu_scratch(member, head + at + loaded + 2 * ranges + nest->value_bytes);
-  if (!memory)
-    return NULL;
+  const FrameParts parts = parts_of(nest);
+  const size_t head = parts.head, at = parts.at, loaded = parts.loaded, ranges = parts.ranges;
   Frame *f = (Frame *)(void *)memory;
   memset(f, 0, sizeof *f);
   f->nest = nest;
@@ -584,17 +595,12 @@ static void grid_tile(Frame *f, const TileBlock *b, void *user) {
   run_ops(f, &b->tile, true);
 }
 
-static bool run_chunk(void *user, int64_t chunk, CpuMember *member) {
-  const Job *job = user;
-  const TileNest *nest = job->nest;
+static void run_units(Frame *f, int64_t first, int64_t last) {
+  const TileNest *nest = f->nest;
   const TileBlock *g = &nest->grid;
-  Frame *f = new_frame(job, member);
-  if (!f)
-    return false;
   const int var = g->row_var >= 0 ? g->row_var : g->column_var;
   const int64_t length = var < 0 ? 1 : nest->extent[var],
-                pieces = (length + nest->cut - 1) / nest->cut, first = chunk * nest->chunk,
-                last = first + nest->chunk < nest->units ? first + nest->chunk : nest->units;
+                pieces = (length + nest->cut - 1) / nest->cut;
   int64_t outer = first / pieces, piece = first % pieces;
   for (int k = g->n_loops - 1; k >= 0; k--) {
     f->index[g->loop[k]] = outer % nest->extent[g->loop[k]];
@@ -623,7 +629,23 @@ static bool run_chunk(void *user, int64_t chunk, CpuMember *member) {
       f->index[g->loop[k]] = 0;
     }
   }
+}
+
+static bool run_chunk(void *user, int64_t chunk, CpuMember *member) {
+  const Job *job = user;
+  const TileNest *nest = job->nest;
+  char *memory = cpu_scratch(member, tile_frame_bytes(nest));
+  if (!memory)
+    return false;
+  const int64_t first = chunk * nest->chunk, last = first + nest->chunk;
+  run_units(new_frame(job, memory), first, last < nest->units ? last : nest->units);
   return true;
+}
+
+void tile_run_nest(const TileNest *nest, void *const *buffer, const int64_t *index, void *memory) {
+  Frame *f = new_frame(&(Job){nest, buffer}, memory);
+  memcpy(f->index, index, sizeof f->index);
+  run_units(f, 0, nest->units);
 }
 
 // --- The kernel -----------------------------------------------------------------------------------

@@ -231,6 +231,9 @@ void tile_segments(CpuMaker *maker, TileNest *nest);
 // What a tile program makes of an instruction, or NULL: it has no form for it.
 TileProgram *tile_lower(CpuMaker *maker, const HlInst *inst);
 bool tile_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why);
+// A nest by the caller alone, all units in order. index: of variables that are no loops of it; memory of so many bytes.
+size_t tile_frame_bytes(const TileNest *nest);
+void tile_run_nest(const TileNest *nest, void *const *buffer, const int64_t *index, void *memory);
 void tile_print(HlBuf *out, const CpuKernel *kernel);
 
 #endif
