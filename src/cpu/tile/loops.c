@@ -259,9 +259,9 @@ static double node_cost(const Node *node) {
 // An op, or a store, on all that its loops turn.
 static double op_cost(const Plan *p, int block, uint32_t deps, const Affine *at, double each) {
   const BlockPlan *b = &p->block[block];
-  const double turns = turns_of(p, deps);
   if (!plan_in_row(p, block, deps))
-    return turns * 8;
+    return turns_of(p, deps) * 8;
+  const double turns = turns_of(p, deps | plan_bit(b->row) | plan_bit(b->column));  // tiles are whole
   double tile = 1;
   tile *= b->column < 0 ? 1 : (double)p->l->var[b->column].n;
   tile *= b->row < 0 ? 1 : (double)p->l->var[b->row].n;

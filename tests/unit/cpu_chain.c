@@ -1,0 +1,227 @@
+// Chains of two dots beside the interpreter: as one fusion, and as instructions that a program finds together.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hilo/cpu.h"
+#include "hilo/text.h"
+#include "hilo/tool.h"
+#include "support/cpu_check.h"
+
+// --- Texts ----------------------------------------------------------------------------------------
+
+// $T the type, $Q queries, $K keys, $D elements of each; B and C are batches.
+typedef struct Sizes {
+  const char *type;
+  int b, c, q, k, d;
+} Sizes;
+
+static char *filled(const char *text, const Sizes *s) {
+  HlBuf out = {0};
+  for (; *text; text++)
+    if (*text != '$')
+      hl_buf_printf(&out, "%c", *text);
+    else if (*++text == 'T')
+      hl_buf_puts(&out, s->type);
+    else
+      hl_buf_printf(&out, "%d",
+                    *text == 'B'   ? s->b
+                    : *text == 'C' ? s->c
+                    : *text == 'Q' ? s->q
+                    : *text == 'K' ? s->k
+                                   : s->d);
+  return out.at;
+}
+
+#define BODIES                                                                           \
+  "HloModule m, is_scheduled=true\n"                                                     \
+  "mx { a = $T[] parameter(0)\n b = $T[] parameter(1)\n ROOT c = $T[] maximum(a, b) }\n" \
+  "ad { a = $T[] parameter(0)\n b = $T[] parameter(1)\n ROOT c = $T[] add(a, b) }\n"
+#define QKV                             \
+  " q = $T[$B,$C,$Q,$D] parameter(0)\n" \
+  " k = $T[$B,$C,$K,$D] parameter(1)\n" \
+  " v = $T[$B,$C,$K,$D] parameter(2)\n"
+#define SCORES                                                                       \
+  " s = $T[$B,$C,$Q,$K] dot(q, k), lhs_batch_dims={0,1}, lhs_contracting_dims={3}, " \
+  "rhs_batch_dims={0,1}, rhs_contracting_dims={3}\n"
+#define SOFTMAX(s)                                                                  \
+  " i = $T[] constant(-inf)\n z = $T[] constant(0)\n"                               \
+  " m = $T[$B,$C,$Q] reduce(" s ", i), dimensions={3}, to_apply=mx\n"               \
+  " mb = $T[$B,$C,$Q,$K] broadcast(m), dimensions={0,1,2}\n"                        \
+  " x = $T[$B,$C,$Q,$K] subtract(" s ", mb)\n e = $T[$B,$C,$Q,$K] exponential(x)\n" \
+  " u = $T[$B,$C,$Q] reduce(e, z), dimensions={3}, to_apply=ad\n"                   \
+  " ub = $T[$B,$C,$Q,$K] broadcast(u), dimensions={0,1,2}\n"                        \
+  " p = $T[$B,$C,$Q,$K] divide(e, ub)\n"
+#define RESULT(p)                                                                             \
+  " ROOT o = $T[$B,$C,$Q,$D] dot(" p ", v), lhs_batch_dims={0,1}, lhs_contracting_dims={3}, " \
+  "rhs_batch_dims={0,1}, rhs_contracting_dims={2}\n"
+#define FUSED \
+  "ENTRY y {\n" QKV " ROOT r = $T[$B,$C,$Q,$D] fusion(q, k, v), kind=kCustom, calls=f\n}\n"
+
+static const char plain[] = BODIES "f {\n" QKV SCORES SOFTMAX("s") RESULT("p") "}\n" FUSED;
+// Of keys behind a query nothing is known; the rows are scaled by what is read.
+static const char masked[] = BODIES
+    "f {\n" QKV SCORES
+    " r = s32[$Q,$K] iota(), iota_dimension=0\n n = s32[$Q,$K] iota(), iota_dimension=1\n"
+    " ge = pred[$Q,$K] compare(r, n), direction=GE\n"
+    " gb = pred[$B,$C,$Q,$K] broadcast(ge), dimensions={2,3}\n"
+    " low = $T[] constant(-60000)\n lb = $T[$B,$C,$Q,$K] broadcast(low), dimensions={}\n"
+    " w = $T[$B,$C,$Q] parameter(3)\n wb = $T[$B,$C,$Q,$K] broadcast(w), dimensions={0,1,2}\n"
+    " t = $T[$B,$C,$Q,$K] multiply(s, wb)\n h = $T[$B,$C,$Q,$K] select(gb, t, lb)\n" SOFTMAX("h")
+        RESULT("p") "}\nENTRY y {\n" QKV " w = $T[$B,$C,$Q] parameter(3)\n"
+                    " ROOT r = $T[$B,$C,$Q,$D] fusion(q, k, v, w), kind=kCustom, calls=f\n}\n";
+// The keys are the left side of the first dot, the values that of the second one.
+static const char turned[] = BODIES
+    "f {\n" QKV " s = $T[$B,$C,$K,$Q] dot(k, q), lhs_batch_dims={0,1}, lhs_contracting_dims={3}, "
+    "rhs_batch_dims={0,1}, rhs_contracting_dims={3}\n"
+    " p = $T[$B,$C,$K,$Q] tanh(s)\n"
+    " ROOT o = $T[$B,$C,$D,$Q] dot(v, p), lhs_batch_dims={0,1}, lhs_contracting_dims={2}, "
+    "rhs_batch_dims={0,1}, rhs_contracting_dims={2}\n}\nENTRY y {\n" QKV
+    " ROOT r = $T[$B,$C,$D,$Q]{2,3,1,0} fusion(q, k, v), kind=kCustom, calls=f\n}\n";
+
+static char *run(const char *text, const Sizes *s, int threads) {
+  char *whole = filled(text, s);
+  char *wrong = cpu_check(whole, &(CpuCheck){.kind = "chain",
+                                             .threads = threads,
+                                             .tolerance = strcmp(s->type, "f32") == 0 ? 1e-5 : 0});
+  free(whole);
+  return wrong;
+}
+
+static void check(const char *text, const Sizes *s) {
+  char *wrong = run(text, s, 2);
+  if (wrong)
+    fail_msg("%s: %d,%d,%d,%d,%d of %s\n%s", wrong, s->b, s->c, s->q, s->k, s->d, s->type, text);
+}
+
+// --- Tests ----------------------------------------------------------------------------------------
+
+static const Sizes sizes[] = {
+    {"f32", 1, 1, 2, 2, 1},    {"f32", 2, 3, 20, 20, 7},  {"f32", 1, 2, 131, 131, 5},
+    {"f32", 2, 1, 70, 515, 3}, {"f64", 1, 2, 30, 33, 17}, {"bf16", 2, 1, 33, 40, 9},
+    {"f16", 1, 1, 150, 20, 8},
+};
+
+static void one_fusion(void **state) {
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+    check(plain, &sizes[k]);
+    check(masked, &sizes[k]);
+    check(turned, &sizes[k]);
+  }
+}
+
+// What depends on rows of other boxes, or on two products, is no chain.
+static void others_are_left(void **state) {
+  static const char *const between[] = {
+      " p = $T[$B,$C,$Q,$K] reverse(s), dimensions={2}\n",
+      " t = $T[$B,$C,$Q,$K] transpose(s), dimensions={0,1,3,2}\n p = $T[$B,$C,$Q,$K] add(s, t)\n",
+      " z = $T[] constant(0)\n u = $T[$B,$C,$K] reduce(s, z), dimensions={2}, to_apply=ad\n"
+      " ub = $T[$B,$C,$Q,$K] broadcast(u), dimensions={0,1,3}\n"
+      " p = $T[$B,$C,$Q,$K] divide(s, ub)\n",
+      " t = $T[$B,$C,$Q,$K] dot(k, q), lhs_batch_dims={0,1}, lhs_contracting_dims={3}, "
+      "rhs_batch_dims={0,1}, rhs_contracting_dims={3}\n p = $T[$B,$C,$Q,$K] add(s, t)\n"};
+  int left = 0;
+  for (size_t k = 0; k < sizeof between / sizeof *between; k++) {
+    char text[8000];
+    snprintf(text, sizeof text, "%sf {\n%s%s%s%s}\n%s", BODIES, QKV, SCORES, between[k],
+             RESULT("p"), FUSED);
+    char *wrong = run(text, &(Sizes){"f32", 1, 2, 200, 200, 4}, 1);
+    left += wrong && strstr(wrong, "no kernel takes it") != NULL;
+    free(wrong);
+  }
+  assert_int_equal(left, 4);
+}
+
+// --- Programs -------------------------------------------------------------------------------------
+
+static int64_t chains_of(HlCpuProgram *program) {
+  HlArena *arena = hl_arena_new();
+  const HlCpuReport report = hl_cpu_report(arena, program);
+  int64_t n = 0;
+  for (int k = 0; k < report.n; k++)
+    n += strcmp(report.steps[k].kind, "chain") == 0 ? report.steps[k].n : 0;
+  hl_arena_free(arena);
+  return n;
+}
+
+// Runs a module that is ready to run as a program and by the interpreter; how many chains it has.
+static int64_t run_program(const char *text) {
+  HlCx *cx = hl_cx_new();
+  HlModule *m = hl_text_parse(cx, text);
+  if (!m)
+    fail_msg("%s", hl_cx_diag(cx, 0)->text);
+  HlCpuProgram *program = hl_cpu_new(cx, m, &(HlCpuOptions){.threads = 2});
+  assert_non_null(program);
+  HlLiteral *args[4] = {NULL}, *got[1] = {NULL}, *expected[1] = {NULL};
+  assert_true(hl_fake_args(cx, m, 1, args));
+  const HlLiteral *const *of_device[] = {(const HlLiteral *const *)args};
+  assert_true(hl_cpu_run(cx, program, &(HlEvalOptions){0}, of_device, got));
+  assert_true(hl_eval(cx, m, &(HlEvalOptions){0}, of_device, expected));
+  HlMismatch found;
+  const HlCompareOptions how = {.tolerance = {true, 1e-5}};
+  if (!hl_compare(cx, 1, (const HlLiteral *const *)got, (const HlLiteral *const *)expected, &how,
+                  &found))
+    fail_msg("%lld of %lld differ\n%s", (long long)found.n_different, (long long)found.n, text);
+  const int64_t n = chains_of(program);
+  for (int k = 0; k < 4; k++)
+    hl_literal_unref(args[k]);
+  hl_literal_unref(got[0]);
+  hl_literal_unref(expected[0]);
+  hl_cpu_unref(program);
+  hl_module_free(m);
+  hl_cx_free(cx);
+  return n;
+}
+
+#define F " = f32[2,2,40,40] "
+#define Q2 " = f32[2,2,40,40] parameter"
+#define DOT(a, b)                                                       \
+  "dot(" a ", " b "), lhs_batch_dims={0,1}, lhs_contracting_dims={3}, " \
+  "rhs_batch_dims={0,1}, rhs_contracting_dims={3}\n"
+#define ARGS " a" Q2 "(0)\n b" Q2 "(1)\n c" Q2 "(2)\n"
+
+static void programs_find_chains(void **state) {
+  static const struct {
+    const char *text;
+    int64_t chains;
+  } cases[] = {
+      // A result where the first dot's operand was, which is dead by then.
+      {ARGS " q" F "negate(a)\n k" F "negate(b)\n s" F DOT("q", "k") " p" F "tanh(s)\n"
+                                                                     " ROOT o" F DOT("p", "c"),
+       1},
+      {ARGS " s" F DOT("a", "b") " t" F "tanh(s)\n p" F "multiply(t, s)\n ROOT o" F DOT("c", "p"),
+       1},
+      // Somebody else wants what is between.
+      {ARGS " s" F DOT("a", "b") " p" F "tanh(s)\n o" F DOT("p", "c") " ROOT r" F "add(o, p)\n", 0},
+      // A chain behind a chain.
+      {ARGS " s" F DOT("a", "b") " p" F "tanh(s)\n o" F DOT(
+           "p", "c") " x" F "negate(o)\n"
+                     " y" F DOT("x", "b") " z" F "tanh(y)\n ROOT r" F DOT("z", "a"),
+       2},
+      // What is between is another chain's beginning.
+      {ARGS " s" F DOT("a", "b") " ROOT o" F DOT("s", "c"), 0},
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    char text[4000];
+    snprintf(text, sizeof text, "HloModule m, is_scheduled=true\nENTRY e {\n%s}\n", cases[k].text);
+    const int64_t chains = run_program(text);
+    if (chains != cases[k].chains)
+      fail_msg("%lld chains\n%s", (long long)chains, text);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_fusion),
+      cmocka_unit_test(others_are_left),
+      cmocka_unit_test(programs_find_chains),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
