@@ -690,6 +690,19 @@ static void selects(void **state) {
   }
 }
 
+// Where a reshape does not cut dimensions evenly, an iota behind it is of places that are computed.
+static void iota_of_computed_places(void **state) {
+  static const char *const types[] = {"s32", "u64", "f32", "bf16", "s4", "c64"};
+  for (int k = 0; k < HL_COUNT_OF(types); k++) {
+    char body[400];
+    snprintf(body, sizeof body,
+             "i = %s[54] iota(), iota_dimension=0\n r = %s[6,9] reshape(i)\n"
+             "t = %s[9,6] transpose(r), dimensions={1,0}\n ROOT b = %s[6,9] reshape(t)",
+             types[k], types[k], types[k], types[k]);
+    fused("", body);
+  }
+}
+
 // A reshape behind a pad or a concatenate is asked for places that its operand has only in part.
 static void reshapes_in_part(void **state) {
   fused("", "i = u32[6] iota(), iota_dimension=0\n b = u32[1,1,6] reshape(i)\n"
@@ -764,6 +777,7 @@ static void windows_in_order(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(moves_every_type),
+                                     cmocka_unit_test(iota_of_computed_places),
                                      cmocka_unit_test(reshapes_in_part),
                                      cmocka_unit_test(results_twice),
                                      cmocka_unit_test(windows_of_padding),

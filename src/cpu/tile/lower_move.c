@@ -153,15 +153,37 @@ Val tile_concatenate(Lower *l, const Ask *ask) {
 
 // --- iota -----------------------------------------------------------------------------------------
 
+// c + k0 i0 + ... of loops, and what computed indices add to it.
+static int iota_node(Lower *l, const Affine *e, HlDtype part, int scope) {
+  Affine loops = *e;
+  int n_computed = 0;
+  for (int v = 0; v < l->n_vars; v++)
+    if (e->k[v] != 0 && l->var[v].node >= 0) {
+      loops.k[v] = 0;
+      n_computed++;
+    }
+  const HlDtype dtype = n_computed > 0 ? HL_S64 : part;
+  int sum = tile_node(
+      l,
+      &(Node){.kind = NODE_IOTA, .op = VEC_OP_COUNT, .dtype = dtype, .scope = scope, .at = &loops});
+  for (int v = 0; v < l->n_vars && n_computed > 0; v++)
+    if (loops.k[v] != e->k[v]) {
+      const int by = tile_const_i64(l, HL_S64, e->k[v]);
+      const int more =
+          tile_vec_plain(l, VEC_MULTIPLY, HL_S64, HL_S64, scope, l->var[v].node, by, -1);
+      sum = tile_vec_plain(l, VEC_ADD, HL_S64, HL_S64, scope, sum, more, -1);
+    }
+  const HlDtype to = tile_is_narrow(part) ? HL_F32 : part;
+  return n_computed > 0 ? tile_convert_node(l, HL_S64, to, scope, sum) : sum;
+}
+
 Val tile_iota(Lower *l, const Ask *ask) {
   const HlDtype dtype = ask->inst->shape->dtype;
   const HlDtype part = dtype == HL_C64 ? HL_F32 : dtype == HL_C128 ? HL_F64 : dtype;
   const Affine *e = &ask->map[hl_attr_int(ask->inst, HL_A_IOTA_DIMENSION)];
   if (e->den != 1 || dtype == HL_PRED)
     return tile_fail(l, "an iota that is spread out");
-  int node = tile_node(
-      l,
-      &(Node){.kind = NODE_IOTA, .op = VEC_OP_COUNT, .dtype = part, .scope = ask->scope, .at = e});
+  int node = iota_node(l, e, part, ask->scope);
   if (tile_is_narrow(dtype))
     node = tile_unary_node(l, NODE_ROUND, HL_F32, dtype, ask->scope, node);
   if (tile_is_sub_byte(dtype))

@@ -165,11 +165,27 @@ VecPut *vec_put(CpuLevel level) {
 
 enum { BLOCK_BYTES = VEC_BLOCK * 8 };
 
-// A block of one element over and over.
+// A block of one element over and over: where vectors are short that is most of the work.
 static void fill(char *block, const char *element, int size) {
-  memcpy(block, element, (size_t)size);
-  for (int filled = size; filled < VEC_BLOCK * size; filled *= 2)
-    memcpy(block + filled, block, (size_t)filled);
+  uint64_t word;
+  switch (size) {
+  case 1: word = (uint8_t)*element * UINT64_C(0x0101010101010101); break;
+  case 2: word = hl_load_u16(element) * UINT64_C(0x0001000100010001); break;
+  case 4: word = hl_load_u32(element) * UINT64_C(0x0000000100000001); break;
+  default: memcpy(&word, element, sizeof word); break;
+  }
+  for (int k = 0; k < VEC_BLOCK; k++)
+    memcpy(block + k * (int)sizeof word, &word, sizeof word);
+}
+
+// Less than a block; one element mostly.
+static void copy_rest(char *to, const char *from, int64_t n, int size) {
+  if (n == 1 && size == 4)
+    memcpy(to, from, 4);
+  else if (n == 1 && size == 8)
+    memcpy(to, from, 8);
+  else
+    memcpy(to, from, (size_t)(n * size));
 }
 
 void vec_run(int64_t n, void *out, const void *a, const void *b, const void *c,
@@ -198,10 +214,9 @@ void vec_run(int64_t n, void *out, const void *a, const void *b, const void *c,
       continue;
     const char *from = (const char *)in[j] + blocks * step[j];
     fill(last[j], from, kernel->size[j]);
-    memcpy(last[j], from, (size_t)(rest * kernel->size[j]));
+    copy_rest(last[j], from, rest, kernel->size[j]);
     in[j] = last[j];
   }
   kernel->run(1, result, in, step);
-  memcpy((char *)out + blocks * VEC_BLOCK * kernel->out_size, result,
-         (size_t)(rest * kernel->out_size));
+  copy_rest((char *)out + blocks * VEC_BLOCK * kernel->out_size, result, rest, kernel->out_size);
 }
