@@ -2,7 +2,10 @@
 # make demo       build, then check, count, replay and convert a bundled program
 # make tests      build everything in build/, the tests and benchmarks too; there warnings are errors from now on
 # make test       every test: release and sanitized builds, a fixed number of fuzzed inputs, the comparison with XLA
-# make fuzz       fuzzing by hand: FUZZ_SECONDS (600) for each of FUZZ_TARGETS (all), from all seeds there are
+# make fuzz       fuzzing by hand: CPU_MODULES (10000) random modules on the CPU backend; then FUZZ_SECONDS (600) for each of
+#                 FUZZ_TARGETS (all), from all seeds there are
+# make aarch64    build for aarch64 and run JAX's programs and the CPU backend's tests with it, by qemu
+# make tsan       the CPU backend's threads where races are seen
 # make bench      speed beside XLA's
 # make check      the rules of the architecture, by script
 # make install    PREFIX=/usr/local; program, library, headers, pkg-config, man pages, completion
@@ -12,6 +15,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
+CPU_MODULES ?= 10000
 FUZZ_TARGETS ?= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 JAX := 0.10.2
 NEWEST_JAX := 0.11.2
@@ -28,7 +32,7 @@ HAS = $(shell dpkg -s $(1) 2>/dev/null | grep -q '^Status: install ok installed'
 CONFIGURE = cmake -G Ninja -S . -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 BUILD_IN = ninja -j $(JOBS) -C
 
-.PHONY: all build tests deps test-deps venv venv-newest asan fuzz-build demo test fuzz bench check install format clean
+.PHONY: all build tests deps test-deps venv venv-newest asan fuzz-build demo test fuzz tsan aarch64 bench check install format clean
 
 all: build
 
@@ -95,9 +99,33 @@ test: tests asan fuzz-build
 	@printf 'subdirs("../tests" "../asan/tests" "../fuzz/tests")\n' > $(BUILD)/all/CTestTestfile.cmake
 	@tools/ctest.sh $(BUILD)/all -j $(JOBS)
 
-fuzz: fuzz-build
+fuzz: fuzz-build tests
+	@$(BUILD)/tests/property_cpu_programs $(CPU_MODULES) 0
 	@printf '%s\n' $(FUZZ_TARGETS) | \
 	  xargs -P $(JOBS) -I NAME tools/fuzz.sh NAME $(BUILD)/fuzz/tests $(FUZZ_SECONDS)
+
+TSAN_UNITS := threads pool program
+
+tsan: test-deps
+	@$(CONFIGURE) -B $(BUILD)/tsan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" \
+	  -DHILO_SANITIZE=thread > /dev/null
+	@$(BUILD_IN) $(BUILD)/tsan $(TSAN_UNITS:%=unit_cpu_%)
+	@for unit in $(TSAN_UNITS); do \
+	  TSAN_OPTIONS=halt_on_error=1 $(BUILD)/tsan/tests/unit_cpu_$$unit || exit 1; done
+
+# What is there for another machine than this one: the cross compiler, an emulator, and the libraries as that machine has them.
+CROSS_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+CROSS_LIBRARIES := libprotobuf-c-dev libpcre2-dev libjansson-dev libzstd-dev zlib1g-dev libcmocka-dev libcmocka0 \
+	liblapack3 libblas3 libgfortran5
+CROSS_UNITS := vec tile dot conv sort topk fft program
+
+aarch64: deps venv
+	@tools/deps.sh $(CROSS_PACKAGES)
+	@tools/sysroot.sh $(BUILD)/aarch64-sysroot arm64 $(CROSS_LIBRARIES)
+	@$(CONFIGURE) -B $(BUILD)/aarch64 --toolchain cmake/aarch64.cmake \
+	  -DHILO_SYSROOT=$(abspath $(BUILD))/aarch64-sysroot > /dev/null
+	@$(BUILD_IN) $(BUILD)/aarch64 hilo $(CROSS_UNITS:%=unit_cpu_%)
+	@tools/cross_tests.sh $(BUILD)/aarch64 $(CROSS_UNITS)
 
 bench: build venv
 	@$(BUILD_IN) $(BUILD) benches

@@ -103,13 +103,13 @@ static void print_mismatches(const HlMismatch *found, int n) {
 }
 
 static bool same_values(HlCx *cx, const HlModule *m, const HlLiteral *actual,
-                        const HlLiteral *expected) {
+                        const HlLiteral *expected, HlMaybeFloat tolerance) {
   HlArena *arena = hl_arena_new();
   int n, n_expected;
   const HlLiteral **a = hl_flatten(arena, actual, &n);
   const HlLiteral **e = hl_flatten(arena, expected, &n_expected);
   HlMismatch *found = HL_ARRAY(arena, HlMismatch, n + 1);
-  HlCompareOptions how = {0};
+  HlCompareOptions how = {.tolerance = tolerance};
   how.vectors = hl_vector_leaves(arena, m, &how.n_vectors);
   if (how.n_vectors != n)
     how.n_vectors = 0;
@@ -120,12 +120,22 @@ static bool same_values(HlCx *cx, const HlModule *m, const HlLiteral *actual,
   return equal;
 }
 
-bool passes_same(HlCx *cx, const HlModule *m, const HlModule *whole, int device,
-                 const HlLiteral *actual, const HlLiteral *expected) {
+static bool compare(HlCx *cx, const HlModule *m, const HlModule *whole, int device,
+                    const HlLiteral *actual, const HlLiteral *expected, HlMaybeFloat tolerance) {
   SpPair pair = sp_pair(cx, m, whole, device, actual, expected);
-  bool same = pair.actual && same_values(cx, whole, pair.actual, pair.expected);
+  bool same = pair.actual && same_values(cx, whole, pair.actual, pair.expected, tolerance);
   sp_pair_free(&pair);
   return same;
+}
+
+bool passes_same(HlCx *cx, const HlModule *m, const HlModule *whole, int device,
+                 const HlLiteral *actual, const HlLiteral *expected) {
+  return compare(cx, m, whole, device, actual, expected, (HlMaybeFloat){0});
+}
+
+bool passes_near(HlCx *cx, const HlModule *m, const HlModule *whole, int device,
+                 const HlLiteral *actual, const HlLiteral *expected, double tolerance) {
+  return compare(cx, m, whole, device, actual, expected, (HlMaybeFloat){true, tolerance});
 }
 
 bool passes_blame(HlCx *cx, const char *program, const char *passes, const char *what) {

@@ -24,6 +24,9 @@ bool passes_lose_devices(const HlModule *m, const char *passes);
 // rounding; false after writing to stderr which leaves differ.
 bool passes_same(HlCx *cx, const HlModule *m, const HlModule *whole, int device,
                  const HlLiteral *actual, const HlLiteral *expected);
+// The same within a tolerance (hilo/tool.h) instead, measured by the largest element.
+bool passes_near(HlCx *cx, const HlModule *m, const HlModule *whole, int device,
+                 const HlLiteral *actual, const HlLiteral *expected, double tolerance);
 // Fails with a line on stderr: the context's errors, or what else is wrong.
 bool passes_blame(HlCx *cx, const char *program, const char *passes, const char *what);
 
