@@ -91,15 +91,37 @@ static int64_t before(int64_t low, int64_t unit, int64_t n, int64_t end) {
   return k < n ? k : n;
 }
 
+// The axis whose elements are copied in lines, each a `piece`: axes inside of it that are seen whole and lie beside each other here
+// and there.
+static int find_line(const ConvKernel *c, const int64_t *low, const int64_t *n, const int64_t *unit,
+                     const int64_t *stride, int64_t *piece) {
+  int line = X_AXES - 1;  // the innermost with something to it
+  while (line > 0 && n[c->x_order[line]] == 1)
+    line--;
+  *piece = 1;
+  for (;;) {
+    const int axis = c->x_order[line];
+    int next = line - 1;
+    while (next > 0 && n[c->x_order[next]] == 1)
+      next--;
+    const int outer = next < 0 ? axis : c->x_order[next];
+    const int64_t all = *piece * n[axis];
+    if (outer == axis || low[axis] != 0 || n[axis] != c->x_dim[axis] || unit[axis] != 1 ||
+        unit[outer] != 1 || c->x_stride[axis] != *piece || stride[axis] != *piece ||
+        c->x_stride[outer] != all || stride[outer] != all)
+      return line;
+    *piece = all;
+    line = next;
+  }
+}
+
 // Copies the box with zeros around; `stride` is that of the copy.
 static void copy_box(const Work *w, const char *x, const int64_t *low, const int64_t *n,
                      const int64_t *unit, const int64_t *stride) {
   const ConvKernel *c = w->c;
-  const size_t size = size_of(c);
-  int line = X_AXES - 1;  // the innermost axis with something to it
-  while (line > 0 && n[c->x_order[line]] == 1)
-    line--;
-  const int axis = c->x_order[line];
+  int64_t piece;
+  const int line = find_line(c, low, n, unit, stride, &piece), axis = c->x_order[line];
+  const size_t size = size_of(c), bytes = (size_t)piece * size;
   const int64_t all = n[axis], step = c->x_stride[axis] * unit[axis],
                 first = before(low[axis], unit[axis], all, 0),
                 last = before(low[axis], unit[axis], all, c->x_dim[axis]);
@@ -118,19 +140,19 @@ static void copy_box(const Work *w, const char *x, const int64_t *low, const int
     }
     char *out = w->copy + (size_t)to * size;
     if (!inside) {
-      memset(out, 0, (size_t)all * size);
+      memset(out, 0, (size_t)all * bytes);
     } else {
       const char *in = x + from * (int64_t)size;
-      memset(out, 0, (size_t)first * size);
-      if (step == 1)
-        memcpy(out + (size_t)first * size, in, (size_t)(last - first) * size);
+      memset(out, 0, (size_t)first * bytes);
+      if (step == piece)
+        memcpy(out + (size_t)first * bytes, in, (size_t)(last - first) * bytes);
       else if (size == 4)
         for (int64_t k = first; k < last; k++, in += step * 4)
           memcpy(out + k * 4, in, 4);
       else
         for (int64_t k = first; k < last; k++, in += step * 8)
           memcpy(out + k * 8, in, 8);
-      memset(out + (size_t)last * size, 0, (size_t)(all - last) * size);
+      memset(out + (size_t)last * bytes, 0, (size_t)(all - last) * bytes);
     }
     int k = line - 1;
     for (; k >= 0 && ++at[c->x_order[k]] == n[c->x_order[k]]; k--)
