@@ -184,6 +184,8 @@ static const Layer layers[] = {
     {1, 10, 32, 32, 3, 1, 1, 1, 8},   // groups
     {1, 16, 4, 70, 16, 16, 0, 0, 1},  // patches
     {4, 40, 8, 16, 3, 1, 1, 1, 1},    // by the weights: a sum that is dealt out
+    {2, 20, 90, 40, 3, 1, 1, 1, 1},   // several boxes of places and of the sum
+    {1, 26, 72, 24, 3, 1, 1, 1, 2},   // of several groups
 };
 
 // The layer; its gradient by the input; its gradient by the weights.
@@ -238,7 +240,7 @@ static void test_layers(void **state) {
       free(text);
       n++;
     }
-  assert_int_equal(n, 30);
+  assert_int_equal(n, 35);
 }
 
 // Of the innermost dimension one element is seen, not the first, by a box that is copied.

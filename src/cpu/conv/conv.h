@@ -8,7 +8,8 @@
 // of the window. That x is read at the sum of two offsets holds in every layout, with every stride and dilation, as long as
 // no window sticks out of the input: so the input is read where it lies, or, where a window sticks out or the
 // type is another, as a copy of the box that is needed, with zeros around it. Nothing is unrolled into matrices. Weights are
-// brought into panels [k][columns of a block], and a micro-kernel multiplies some places by a block of columns.
+// brought into panels [k][columns of a block], once where several boxes of places need them, and a micro-kernel multiplies some
+// places by a block of columns.
 //
 // Dilation of the input: places of one phase (their number modulo the dilation, roughly) see the same subset of the taps and
 // need no holes. Each combination of phases is a part, an ordinary convolution that writes every so many-th place.
@@ -107,6 +108,7 @@ typedef struct ConvKernel {
   bool copies;              // x is not read where it lies
   int64_t splits;           // of the sum; 1 where there are several parts
   int64_t x_elements, w_elements, y_elements;
+  int64_t panel_elements;   // of weights packed before, for all boxes of places; 0: each box packs its own
   int64_t most_rows, most_steps, most_elements;  // of a box
   double macs;              // multiplications
   const ConvWinograd *winograd;  // how it is done with fewer of them; NULL: it is not

@@ -329,8 +329,9 @@ enum {
   MOST_BYTES = 192 << 10,  // of x in a box
   FEW_ROWS = 96,           // each has to be worth packing a panel of weights
   ENOUGH_CHUNKS = 32,
-  CHUNK_MACS = 1 << 20,  // less is not worth being cut
-  MOST_SPLIT = 4 << 20,  // elements of results that are added
+  CHUNK_MACS = 1 << 20,   // less is not worth being cut
+  MOST_SPLIT = 4 << 20,   // elements of results that are added
+  MOST_PACKED = 1 << 24,  // of weights that are packed before
 };
 
 static int64_t n_boxes(const int64_t *all, const int64_t *box, int axes) {
@@ -451,6 +452,10 @@ static void set_boxes(ConvKernel *c) {
     c->most_steps = steps > c->most_steps ? steps : c->most_steps;
     c->most_elements = n > c->most_elements ? n : c->most_elements;
   }
+  const double packed = (double)c->slices * (double)c->part[0].sum_boxes *
+                        (double)(pieces(c->columns, c->block) * c->block) * (double)c->most_steps;
+  if (c->n_parts == 1 && c->part[0].boxes > 1 && packed <= MOST_PACKED)
+    c->panel_elements = (int64_t)packed;
 }
 
 // --- The whole ----------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ typedef struct Run {
   char *y,
       *more;  // the first of the results that are to be added, and the others, one after the other
   void *const *buffer;  // what was given
+  char *
+      panels;  // weights packed before, [slice][box of the sum][block of columns]; NULL: each chunk packs its own
 } Run;
 
 // One chunk: a box of places, a slice, some columns; then each box of its sum.
@@ -268,6 +270,15 @@ static void pack(const Work *w, int64_t column, int64_t n) {
     (small ? pack_4 : pack_8)(w, column, n);
 }
 
+// Those of a box of the sum that are packed before.
+static char *panels_at(const Work *w, int64_t sum_box) {
+  const ConvKernel *c = w->c;
+  const int64_t blocks = (c->columns + c->block - 1) / c->block;
+  return w->run->panels +
+         (size_t)((w->slice * w->part->sum_boxes + sum_box) * blocks * c->block * c->most_steps) *
+             size_of(c);
+}
+
 // --- The result ---------------------------------------------------------------------------------
 
 // Whether n columns can be written where they belong.
@@ -293,7 +304,7 @@ static int64_t min(int64_t a, int64_t b) {
 }
 
 // The columns of the chunk for one box of the sum.
-static void multiply(Work *w, bool add) {
+static void multiply(Work *w, int64_t sum_box, bool add) {
   const ConvKernel *c = w->c;
   const size_t size = size_of(c);
   int64_t stride[X_AXES];
@@ -305,9 +316,13 @@ static void multiply(Work *w, bool add) {
   for (int64_t k = 0, own = 0; k < w->box.columns; k += c->block) {
     const int64_t column = w->box.column + k, n = min(c->block, w->box.columns - k),
                   packed = k / c->block % CONV_AT_ONCE;
-    if (packed == 0)
-      pack(w, column, min(CONV_AT_ONCE * c->block, w->box.columns - k));
-    p.w = w->panel + (size_t)(packed * w->steps * c->block) * size;
+    if (w->run->panels) {
+      p.w = panels_at(w, sum_box) + (size_t)(column * w->steps) * size;
+    } else {
+      if (packed == 0)
+        pack(w, column, min(CONV_AT_ONCE * c->block, w->box.columns - k));
+      p.w = w->panel + (size_t)(packed * w->steps * c->block) * size;
+    }
     p.x = c->across_groups ? x + (size_t)k * size : x;
     if (is_direct(c, n)) {
       p.y = w->y + (size_t)(column / (c->complex ? 2 : 1) * c->y_column) * size;
@@ -339,7 +354,7 @@ static void compute(Work *w) {
                 end = part->sum_boxes * (w->split + 1) / c->splits;
   for (int64_t k = first; k < end; k++) {
     nth_box(k, c->sum_order, SUM_AXES, part->sums, part->sum_box, w->box.sum, w->box.sums);
-    multiply(w, k > first);
+    multiply(w, k, k > first);
   }
   for (int64_t k = 0, own = 0; k < w->box.columns; k += c->block) {
     const int64_t n = min(c->block, w->box.columns - k);
@@ -396,6 +411,24 @@ static bool run_chunk(void *user, int64_t chunk, CpuMember *member) {
   nth_box(place - w.part->first_box, c->place_order, PLACE_AXES, w.part->places, w.part->place_box,
           w.box.place, w.box.places);
   compute(&w);
+  return true;
+}
+
+// Packs CONV_AT_ONCE blocks of columns for a box of the sum of a slice.
+static bool pack_chunk(void *user, int64_t chunk, CpuMember *member) {
+  const Run *run = user;
+  const ConvKernel *c = run->c;
+  Work w = {.run = run, .c = c, .part = c->part};
+  if (!set_scratch(&w, member))
+    return false;
+  const int64_t at_once = CONV_AT_ONCE * c->block, groups = (c->columns + at_once - 1) / at_once,
+                column = chunk % groups * at_once, sum_box = chunk / groups % w.part->sum_boxes,
+                nothing[X_AXES] = {0};
+  w.slice = chunk / groups / w.part->sum_boxes;
+  nth_box(sum_box, c->sum_order, SUM_AXES, w.part->sums, w.part->sum_box, w.box.sum, w.box.sums);
+  set_steps(&w, nothing);
+  w.panel = panels_at(&w, sum_box) + (size_t)(column * w.steps) * size_of(c);
+  pack(&w, column, min(at_once, c->columns - column));
   return true;
 }
 
@@ -483,20 +516,26 @@ bool conv_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const
   const size_t x = other_x ? (size_t)c->x_elements * size_of(c) + 64 : 0,
                w = other_w ? (size_t)c->w_elements * size_of(c) + 64 : 0,
                y = (size_t)c->y_elements * size_of(c) + 64,
-               more = (size_t)(c->splits - 1 + other_y) * y;
-  char *scratch = x + w + more > 0 ? cpu_team_scratch(team, x + w + more + 64) : NULL;
-  if (!scratch && x + w + more > 0)
+               more = (size_t)(c->splits - 1 + other_y) * y,
+               panels = (size_t)c->panel_elements * size_of(c), all = x + w + more + panels;
+  char *scratch = all > 0 ? cpu_team_scratch(team, all + 4 * 64) : NULL;
+  if (!scratch && all > 0)
     return false;
   Run run = {.c = c, .buffer = buffer};
   run.x = other_x ? take(&scratch, x) : buffer[c->buffer[0]];
   run.w = other_w ? take(&scratch, w) : buffer[c->buffer[1]];
   run.y = other_y ? take(&scratch, y) : buffer[c->buffer[2]];
+  run.panels = panels ? take(&scratch, panels) : NULL;
   run.more = scratch;
   const int64_t widened =
       (other_x ? n_pieces(c->x_elements) : 0) + (other_w ? n_pieces(c->w_elements) : 0);
   const double second = 1e-9;  // of an element
   if (widened > 0 &&
       !cpu_parallel(team, widened, (double)widened * PIECE * second, widen_chunk, &run))
+    return false;
+  const int64_t at_once = CONV_AT_ONCE * c->block,
+                packs = (c->columns + at_once - 1) / at_once * c->slices * c->part[0].sum_boxes;
+  if (panels && !cpu_parallel(team, packs, (double)c->panel_elements * second, pack_chunk, &run))
     return false;
   if (!cpu_parallel(team, chunks, kernel->seconds, run_chunk, &run))
     return false;
