@@ -486,6 +486,62 @@ static void custom_calls_of_the_context_run_and_fail(void **state) {
   tear_down(&r);
 }
 
+// Of one device of four, while the others wait for it.
+static bool fails_on_two(HlCx *cx, void *user, const HlInst *inst, const HlLiteral *const *in,
+                         HlLiteral *out) {
+  const bool fails = *(const bool *)user && hl_literal_f64(in[0], 0) == 2;
+  for (int64_t k = 0; k < out->n; k++)
+    hl_literal_set_f64(out, k, hl_literal_f64(in[0], k) + 1);
+  return !fails || hl_inst_error(cx, inst, "not on this one");
+}
+
+static void a_device_that_fails_ends_all(void **state) {
+  Rig r;
+  bool fails = true;
+  set_up(
+      &r,
+      "HloModule m, num_partitions=4\nsum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+      " ROOT c = f32[] add(a, b) }\nENTRY e { x = f32[8] parameter(0)\n d = u32[] partition-id()\n"
+      " c = f32[] convert(d)\n b = f32[8] broadcast(c), dimensions={}\n"
+      " y = f32[8] custom-call(b), custom_call_target=\"mine\"\n"
+      " s = f32[8] all-reduce(y), channel_id=1, replica_groups={{0,1,2,3}}, "
+      "use_global_device_ids=true, to_apply=sum\n ROOT z = f32[8] add(s, x) }",
+      true);
+  hl_register_custom_call(r.cx, "mine", fails_on_two, &fails);
+  for (int k = 0; k < 5; k++) {
+    assert_false(run(&r));
+    for (int d = 0; d < MOST_DEVICES; d++)
+      assert_null(r.results[d]);
+    int told = 0;  // others may say that they waited for it
+    for (int j = 0; j < hl_cx_n_diags(r.cx); j++)
+      told += strstr(hl_cx_diag(r.cx, j)->text, "not on this one") != NULL;
+    if (told != 1)
+      fail_msg("%d: %s", told, first_error(&r));
+    hl_cx_clear(r.cx);
+  }
+  fails = false;
+  check_same(&r, "after failures");
+  tear_down(&r);
+}
+
+static void a_check_that_fails_ends_the_run(void **state) {
+  Rig r;
+  set_up(&r,
+         "HloModule m\nENTRY e { x = s32[4] parameter(0)\n y = s32[4] add(x, x)\n"
+         " t = () custom-call(x, y), custom_call_target=\"check.expect_eq\", "
+         "custom_call_has_side_effect=true\n ROOT z = s32[4] multiply(y, x) }",
+         true);
+  hl_literal_set_i64(r.args[0], 2, 7);
+  assert_false(run(&r));
+  assert_null(r.results[0]);
+  assert_int_equal(hl_cx_error_kind(r.cx), HL_DIFFERS);
+  hl_cx_clear(r.cx);
+  for (int k = 0; k < 4; k++)
+    hl_literal_set_i64(r.args[0], k, 0);  // x = x + x
+  check_same(&r, "a check that holds");
+  tear_down(&r);
+}
+
 static void arguments_are_checked(void **state) {
   Rig r;
   set_up(&r, cases[0].text, true);
@@ -814,6 +870,8 @@ int main(void) {
       cmocka_unit_test(what_is_sent_stays),
       cmocka_unit_test(infeeds_and_outfeeds_run),
       cmocka_unit_test(custom_calls_of_the_context_run_and_fail),
+      cmocka_unit_test(a_device_that_fails_ends_all),
+      cmocka_unit_test(a_check_that_fails_ends_the_run),
       cmocka_unit_test(arguments_are_checked),
       cmocka_unit_test(many_threads_run_one_program),
       cmocka_unit_test(an_endless_loop_is_cancelled),
