@@ -632,10 +632,10 @@ static const struct {
   const char *name, *text;
 } long_steps[] = {
     {"a product",
-     "HloModule m\nENTRY e { x = f32[1536,1536] parameter(0)\n ROOT y = f32[1536,1536] "
+     "HloModule m\nENTRY e { x = f32[768,768] parameter(0)\n ROOT y = f32[768,768] "
      "dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"},
-    {"a fusion", "HloModule m\nENTRY e { x = f32[4194304] parameter(0)\n y = f32[4194304] "
-                 "exponential(x)\n z = f32[4194304] cosine(y)\n ROOT w = f32[4194304] tanh(z) }"},
+    {"a fusion", "HloModule m\nENTRY e { x = f32[1048576] parameter(0)\n y = f32[1048576] "
+                 "exponential(x)\n z = f32[1048576] cosine(y)\n ROOT w = f32[1048576] tanh(z) }"},
 };
 
 static void one_long_step_is_cancelled(void **state) {
