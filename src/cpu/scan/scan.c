@@ -17,7 +17,7 @@
 #include "cpu/kernel/kernel.h"
 #include "cpu/vec/vec.h"
 
-enum { SHORTEST = 33, FEW_LANES = 16, MOST_LANES = 256, PIECE = 8192, LONGEST = 1 << 23 };
+enum { SHORTEST = 33, FEW_ABREAST = 16, MOST_ABREAST = 256, PIECE = 8192, LONGEST = 1 << 23 };
 
 typedef enum ScanKind { SCAN_FORWARDS, SCAN_BACKWARDS, SCAN_SLIDES } ScanKind;
 
@@ -106,10 +106,10 @@ static bool is_ours(const HlInst *inst, int *along) {
 
 static void cut(Scan *s) {
   const int64_t wish =
-      s->kind != SCAN_SLIDES ? MOST_LANES : 8 * PIECE / s->n;  // a slide holds lines
-  s->lanes = wish < 2 * FEW_LANES ? 2 * FEW_LANES : wish < MOST_LANES ? wish : MOST_LANES;
-  s->lanes = s->inner < FEW_LANES ? 1 : s->lanes < s->inner ? s->lanes : s->inner;
-  const int64_t across = s->inner < FEW_LANES ? s->inner : (s->inner + s->lanes - 1) / s->lanes;
+      s->kind != SCAN_SLIDES ? MOST_ABREAST : 8 * PIECE / s->n;  // a slide holds lines
+  s->lanes = wish < 2 * FEW_ABREAST ? 2 * FEW_ABREAST : wish < MOST_ABREAST ? wish : MOST_ABREAST;
+  s->lanes = s->inner < FEW_ABREAST ? 1 : s->lanes < s->inner ? s->lanes : s->inner;
+  const int64_t across = s->inner < FEW_ABREAST ? s->inner : (s->inner + s->lanes - 1) / s->lanes;
   const int64_t each = (s->n + s->m) * s->lanes;
   s->units = s->outer * across;
   s->chunk = each >= 4 * PIECE ? 1 : 4 * PIECE / each;
@@ -214,7 +214,7 @@ static void run_cumulative(const Lines *l, char *memory) {
   const Scan *s = l->s;
   const bool backwards = s->kind == SCAN_BACKWARDS;
   const int64_t piece = PIECE / l->lanes, room = PIECE;
-  char *carry = memory, *x = carry + 2 * MOST_LANES * s->part;
+  char *carry = memory, *x = carry + 2 * MOST_ABREAST * s->part;
   for (int p = 0; p < s->parts; p++)
     for (int64_t k = 0; k < l->lanes; k++)
       memcpy(carry + (p * l->lanes + k) * s->part, l->init + p * s->part, (size_t)s->part);
@@ -236,7 +236,7 @@ static void run_cumulative(const Lines *l, char *memory) {
 static void run_blocks(const Lines *l, const char *x, char *prefix, char *suffix) {
   const Scan *s = l->s;
   const int64_t row = l->lanes * s->part;
-  char carry[MOST_LANES * 8];
+  char carry[MOST_ABREAST * 8];
   for (int64_t from = 0; from < s->n; from += s->width) {
     const int64_t some = s->n - from < s->width ? s->n - from : s->width, last = from + some - 1;
     memcpy(prefix + from * row, x + from * row, (size_t)row);
@@ -309,7 +309,7 @@ typedef struct Job {
 } Job;
 
 static size_t bytes_of(const Scan *s) {
-  const int64_t lines = s->kind == SCAN_SLIDES ? 3 * s->n * s->lanes : 2 * MOST_LANES;
+  const int64_t lines = s->kind == SCAN_SLIDES ? 3 * s->n * s->lanes : 2 * MOST_ABREAST;
   return (size_t)((lines + PIECE) * s->parts * s->part);
 }
 
