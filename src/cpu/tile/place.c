@@ -450,6 +450,8 @@ static bool place_stores(Plan *p) {
       set_update(p, store, op);
     if (at.block != 0 || (op->access.n_index && !store->update.is_one))
       return tile_fail(p->l, "a store inside a reduction").re >= 0;
+    if (store->update.is_one && hl_is_complex(store->dtype))
+      return tile_fail(p->l, "an update of complex numbers").re >= 0;
     if (!store->update.is_one && in[0] == p->value[store->value.re])
       aim(p, at, list_end);
   }
