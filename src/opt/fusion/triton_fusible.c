@@ -1,7 +1,7 @@
 // opt/fusion/triton_fusible.c: what kernels of Triton's that work on rows, tile by tile, can take in.
 //
 // A tile of the result is a row, or a few, and so is the tile of everything that it is computed from: elementwise operations,
-// repeated values, sums of rows, transposes, and bitcasts that leave the rows alone.
+// repeated values, sums of rows, slices, transposes, and bitcasts that leave the rows alone.
 
 #include "ir/backend_config.h"
 #include "opt/ask/emitters.h"
@@ -56,6 +56,7 @@ static bool has_tiles(const HlInst *inst) {
   case HL_OP_PARAMETER:
   case HL_OP_BROADCAST:
   case HL_OP_IOTA:
+  case HL_OP_SLICE:
   case HL_OP_TRANSPOSE: return true;
   case HL_OP_CONSTANT: return hl_shape_is_scalar(inst->shape);
   case HL_OP_REDUCE: return inst->n_operands == 2 && hl_dims(inst).n == 1;

@@ -2,8 +2,8 @@
 // time by XLA's model. Time is told in quarters of a nanosecond, so tiles of small kernels often take the same: the first wins.
 //
 // A tile of the result tells which tiles of everything in the kernel are needed: the same one before an elementwise operation,
-// the whole row before the sum of a row. What is needed as two different tiles is computed twice. The kernel may be one that
-// is not made yet, of a producer and its consumer.
+// the whole row before the sum of a row, one further on before a slice. What is needed as two different tiles is computed twice.
+// The kernel may be one that is not made yet, of a producer and its consumer.
 
 #include <math.h>
 #include <string.h>
@@ -72,6 +72,7 @@ static Kernel kernel_of(HlArena *arena, const HlInst *producer, const HlInst *co
 
 // --- Tiles ----------------------------------------------------------------------------------------
 
+// Of each dimension its sizes, how much further on than the result's it begins, and its steps.
 typedef struct Tile {
   const HlInst *inst;
   const Node *node;
@@ -90,6 +91,15 @@ static int64_t power_of_two(int64_t n) {
   return n <= 1 ? 1 : (int64_t)1 << (64 - __builtin_clzll((uint64_t)n - 1));
 }
 
+enum { PARTS = 3 };
+
+static int64_t *new_tile(HlArena *arena, int rank) {
+  int64_t *size = HL_ARRAY(arena, int64_t, PARTS *rank + 1);
+  for (int k = 0; k < rank; k++)
+    size[k] = size[2 * rank + k] = 1;
+  return size;
+}
+
 // Elements in registers: each dimension is rounded up.
 static int64_t padded(const HlShape *shape, const int64_t *size) {
   int64_t n = 1;
@@ -101,7 +111,7 @@ static int64_t padded(const HlShape *shape, const int64_t *size) {
 static void need(Tiles *tiles, int place, const int64_t *size) {
   const Node *node = &tiles->kernel->nodes.at[place];
   const HlInst *inst = node->inst;
-  const size_t bytes = (size_t)inst->shape->rank * sizeof *size;
+  const size_t bytes = (size_t)inst->shape->rank * PARTS * sizeof *size;
   for (const Tile *tile = tiles->of[place]; tile; tile = tile->same)
     if (bytes == 0 || memcmp(tile->size, size, bytes) == 0)
       return;
@@ -112,46 +122,87 @@ static void need(Tiles *tiles, int place, const int64_t *size) {
   tiles->last = made;
 }
 
-// Dimensions that a view leaves alone, from the most minor one on, keep their sizes; the others have as many elements, as far
-// down as there is room.
-static void tile_before_view(const HlShape *from, const HlShape *to, const int64_t *size,
+static void copy_dim(const int64_t *from, int rank, int k, int64_t *to, int to_rank, int to_k) {
+  for (int part = 0; part < PARTS; part++)
+    to[part * to_rank + to_k] = from[part * rank + k];
+}
+
+// Dimensions that a view leaves alone, from the most minor one on, keep their tiles; the others have as many elements, as far
+// down as there is room. False: what a slice is taken of would begin within a row.
+static bool tile_before_view(const HlShape *from, const HlShape *to, const int64_t *size,
                              int64_t *out) {
   int i = from->rank - 1, j = to->rank - 1;
-  for (; i >= 0 && j >= 0 && from->dim[i] == to->dim[j]; i--, j--)
-    out[i] = size[j];
+  while (i >= 0 && j >= 0)
+    if (from->dim[i] == to->dim[j])
+      copy_dim(size, to->rank, j--, out, from->rank, i--);
+    else if (from->dim[i] == 1)
+      i--;
+    else if (to->dim[j] == 1)
+      j--;
+    else
+      break;
   int64_t left = 1;
-  for (; j >= 0; j--)
+  for (; j >= 0; j--) {
     left *= size[j];
+    if (size[to->rank + j] != 0 || size[2 * to->rank + j] != 1)
+      return false;
+  }
   for (; i >= 0; i--) {
     out[i] = left < from->dim[i] ? left : from->dim[i];
     left = out[i] ? (left + out[i] - 1) / out[i] : left;
   }
+  return true;
 }
 
+static void tile_before_slice(const HlInst *slice, const int64_t *size, int64_t *out) {
+  const int rank = slice->shape->rank;
+  const HlI64s bounds = hl_attr_ints(slice, HL_A_SLICE);
+  for (int k = 0; k < rank; k++) {
+    const int64_t start = bounds.at[3 * k], step = bounds.at[3 * k + 2];
+    out[k] = size[k];
+    out[rank + k] = start + size[rank + k] * step;
+    out[2 * rank + k] = size[2 * rank + k] * step;
+  }
+}
+
+// NULL: there is none.
 static const int64_t *tile_before(HlArena *arena, const HlInst *inst, const HlShape *from,
                                   const int64_t *size) {
-  int64_t *out = HL_ARRAY(arena, int64_t, from->rank + 1);
+  const int rank = inst->shape->rank;
+  int64_t *out = new_tile(arena, from->rank);
   const HlI64s dims = hl_dims(inst);
   int next = 0;
-  if (hl_op_is((HlOp)inst->op, HL_T_VIEW)) {
-    tile_before_view(from, inst->shape, size, out);
+  if (hl_op_is((HlOp)inst->op, HL_T_VIEW))
+    return tile_before_view(from, inst->shape, size, out) ? out : NULL;
+  if (inst->op == HL_OP_SLICE) {
+    tile_before_slice(inst, size, out);
     return out;
   }
   for (int k = 0; k < from->rank; k++)
     switch (inst->op) {
-    case HL_OP_BROADCAST: out[k] = size[dims.at[k]]; break;
-    case HL_OP_TRANSPOSE: out[dims.at[k]] = size[k]; break;
-    case HL_OP_REDUCE: out[k] = hl_i64s_find(dims, k) >= 0 ? from->dim[k] : size[next++]; break;
-    default: out[k] = size[k];
+    case HL_OP_BROADCAST: copy_dim(size, rank, (int)dims.at[k], out, from->rank, k); break;
+    case HL_OP_TRANSPOSE: copy_dim(size, rank, k, out, from->rank, (int)dims.at[k]); break;
+    case HL_OP_REDUCE:
+      if (hl_i64s_find(dims, k) >= 0)
+        out[k] = from->dim[k];
+      else
+        copy_dim(size, rank, next++, out, from->rank, k);
+      break;
+    default: copy_dim(size, rank, k, out, from->rank, k);
     }
   return out;
 }
 
-static void need_operands(Tiles *tiles, const Tile *tile) {
+static bool need_operands(Tiles *tiles, const Tile *tile) {
   const HlInst *inst = tile->inst;
-  for (uint32_t k = 0; k < inst->n_operands; k++)
-    need(tiles, tile->node->operands[k],
-         tile_before(tiles->arena, inst, inst->operands[k]->shape, tile->size));
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    const int64_t *size =
+        tile_before(tiles->arena, inst, inst->operands[k]->shape, tile->size);
+    if (!size)
+      return false;
+    need(tiles, tile->node->operands[k], size);
+  }
+  return true;
 }
 
 // --- Time -----------------------------------------------------------------------------------------
@@ -176,7 +227,7 @@ enum { TRANSACTION_BYTES = 64 };  // between memory and the cache
 // How much of what memory moves for a tile is of it.
 static double share_used(const HlShape *shape, const int64_t *size) {
   int64_t bytes = hl_dtype_bytes(shape->dtype);
-  for (int k = shape->rank - 1; k >= 0; k--) {
+  for (int k = shape->rank - 1; k >= 0 && size[2 * shape->rank + k] == 1; k--) {
     bytes *= inside(shape, size, k);
     if (size[k] < shape->dim[k])
       break;
@@ -210,7 +261,7 @@ int64_t gpu_most_in_tile(const HlTarget *t) {
 
 enum { NO_ROOM = -1 };
 
-// NO_ROOM where a tile that is read does not fit into registers.
+// NO_ROOM where a tile that is read does not fit into registers, or there is no such tile.
 static GpuTime time_of(const HlTarget *t, const Kernel *kernel, const int64_t *size, int *warps) {
   const HlShape *shape = kernel->nodes.at[0].inst->shape;
   Tiles tiles = {.arena = kernel->arena,
@@ -228,8 +279,8 @@ static GpuTime time_of(const HlTarget *t, const Kernel *kernel, const int64_t *s
       return NO_ROOM;
     largest = n > largest ? n : largest;
     work += is_read ? 0 : work_of(inst) * n * n_tiles;
-    if (!is_read)
-      need_operands(&tiles, tile);
+    if (!is_read && !need_operands(&tiles, tile))
+      return NO_ROOM;
   }
   *warps = warps_for(largest);
   const GpuLaunch launch = {n_tiles, *warps * t->warp};
@@ -258,11 +309,9 @@ static bool next_tile(const HlShape *shape, int64_t *size, int64_t most) {
 
 static bool find_best(const HlTarget *t, HlArena *arena, const Kernel *kernel, GpuTile *best) {
   const HlShape *shape = kernel->nodes.at[0].inst->shape;
-  int64_t *size = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *size = new_tile(arena, shape->rank);
   int64_t *least = HL_ARRAY(arena, int64_t, shape->rank + 1);
   bool found = false;
-  for (int k = 0; k < shape->rank; k++)
-    size[k] = 1;
   do {
     const HlMark mark = hl_arena_mark(arena);
     int warps;
@@ -285,7 +334,9 @@ static Words words_of(const Kernel *kernel) {
   for (int k = 0; k < kernel->nodes.n; k++) {
     const Node *node = &kernel->nodes.at[k];
     const HlInst *inst = node->inst;
-    const HlI64s dims = node->is_read ? (HlI64s){0} : hl_dims(inst);
+    const HlI64s dims = node->is_read             ? (HlI64s){0}
+                        : inst->op == HL_OP_SLICE ? hl_attr_ints(inst, HL_A_SLICE)
+                                                  : hl_dims(inst);
     const uint32_t n = node->is_read ? 0 : inst->n_operands;
     vec_push_in(kernel->arena, &words, node->is_read ? -1 : (int64_t)inst->op);
     vec_push_in(kernel->arena, &words, (int64_t)(intptr_t)inst->shape);
@@ -334,7 +385,9 @@ GpuTime gpu_tile_time(const HlTarget *t, HlArena *arena, const HlInst *fusion, H
   const HlMark mark = hl_arena_mark(arena);
   const Kernel kernel = kernel_of(arena, NULL, fusion);
   int warps;
-  const GpuTime time = time_of(t, &kernel, size.at, &warps);
+  int64_t *tile = new_tile(arena, size.n);
+  memcpy(tile, size.at, (size_t)size.n * sizeof *tile);
+  const GpuTime time = time_of(t, &kernel, tile, &warps);
   hl_arena_release(arena, mark);
   return time;
 }
