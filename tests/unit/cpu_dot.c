@@ -212,6 +212,20 @@ static void sizes_around_blocks(void **state) {
   check_product(types[0], 70, 4, 4, 4);
 }
 
+// All columns of some rows, some columns of all rows, some of both, whole products of a batch; operands packed for all chunks, by
+// each, and not at all.
+static void every_cut(void **state) {
+  static const int some[] = {0, 1, 2, 4, 18};
+  static const int64_t size[][4] = {{1, 300, 40, 5}, {1, 40, 1100, 5},  {1, 150, 300, 5},
+                                    {9, 300, 20, 5}, {2, 70, 200, 260}, {1, 530, 33, 3},
+                                    {8, 20, 45, 70}};
+  for (size_t k = 0; k < sizeof some / sizeof *some; k++)
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+      check_product(types[some[k]], size[i][0], size[i][1], size[i][2], size[i][3]);
+  check_product(types[0], 1, 20, 300, 1024);  // rows of A whole pages apart
+  check_product(types[0], 1, 16, 600, 900);   // B of more than 2 MiB
+}
+
 // A vector and a matrix whose elements lie beside each other in one direction or the other.
 static void one_row_or_column(void **state) {
   for (int k = 0; k < TYPES; k++) {
@@ -288,6 +302,7 @@ int main(void) {
       cmocka_unit_test(every_type),
       cmocka_unit_test(sizes_around_tiles),
       cmocka_unit_test(sizes_around_blocks),
+      cmocka_unit_test(every_cut),
       cmocka_unit_test(one_row_or_column),
       cmocka_unit_test(nothing_to_multiply),
       cmocka_unit_test(any_dimension_numbers),

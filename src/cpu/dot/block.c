@@ -10,7 +10,7 @@
 //           a tile
 //     combine the parts of complex numbers, run the epilogue, convert, store
 //
-// What several chunks need of B is packed before, by all threads; `span` columns at a time.
+// What several chunks need of an operand is packed before, by all threads: of B `span` columns at a time, or all of A.
 
 #include <string.h>
 
@@ -21,11 +21,13 @@ typedef struct Run {
   const char *operand[2];  // of the plan's sides
   char *c;
   const DotEpilogue *epilogue;
-  int64_t batch, first,
-      columns;   // what is packed in `shared`: columns [first, first + columns) of a batch
-  char *shared;  // NULL: each chunk packs for itself
-  int64_t bn;    // columns of a chunk, where it does not
+  const char *shared[2];  // panels of the rows and columns below; NULL: each chunk packs for itself
+  int64_t batch, batches;  // what is made now: so many batches from one on, and of each
+  int64_t first, columns;  // columns [first, first + columns)
+  int64_t bn;              // columns of a chunk
 } Run;
+
+enum { LINE = 64 };
 
 static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -43,11 +45,12 @@ static size_t lay_out(const Run *run, char *start, DotScratch *out) {
                 block = p->is_row ? columns : p->bm * p->parts * columns * p->parts;
   const int64_t a = p->is_row ? p->depth * p->word
                               : dot_packed_bytes(p, &p->side[0], p->bm, p->kc) * p->blocks,
-                b = run->shared || p->is_row ? 0 : dot_packed_bytes(p, &p->side[1], p->hot, p->kc);
+                b = run->shared[1] || p->is_row ? 0
+                                                : dot_packed_bytes(p, &p->side[1], p->hot, p->kc);
   const struct {
     char **to;
     int64_t bytes;
-  } parts[] = {{&out->a, p->side[0].is_direct ? 0 : a},
+  } parts[] = {{&out->a, p->side[0].is_direct || run->shared[0] ? 0 : a},
                {&out->b, b},
                {&out->block, p->in_place ? 0 : block * p->word},
                {&out->row, columns * 16},
@@ -112,6 +115,8 @@ static Panels packed_rows(const Run *run, int64_t batch, int64_t first, int64_t 
   const DotSide *side = &p->side[0];
   if (side->packed)
     return kept(p, side, batch);
+  if (run->shared[0])
+    return (Panels){run->shared[0], 0, side->n};
   for (int64_t block = 0; block < p->blocks && !side->is_direct; block++)
     dot_pack(p, side, operand_at(run, 0, batch), first, n, block * p->kc,
              least(p->kc, p->depth - block * p->kc),
@@ -129,9 +134,9 @@ static Feed columns_of(const Run *run, int64_t batch, int64_t first, int64_t n, 
                        int64_t depth, const DotScratch *s) {
   const DotPlan *p = run->p;
   const DotSide *side = &p->side[1];
-  if (side->packed || run->shared) {
+  if (side->packed || run->shared[1]) {
     const Panels panels =
-        side->packed ? kept(p, side, batch) : (Panels){run->shared, run->first, run->columns};
+        side->packed ? kept(p, side, batch) : (Panels){run->shared[1], run->first, run->columns};
     return feed_of(p, side, &panels, first, block, depth);
   }
   if (side->is_direct && n >= side->width)
@@ -143,24 +148,27 @@ static Feed columns_of(const Run *run, int64_t batch, int64_t first, int64_t n, 
 
 // --- Products -----------------------------------------------------------------------------------
 
-// Rows and columns of words; where a tile is wider than what is left of C it works beside.
+// Rows and columns of words; where a tile is wider than what is left of C it works beside. The first tiles of a panel of B ask for
+// the next one, a line of its rows each.
 static void multiply(const DotPlan *p, Feed a, Feed b, int64_t k, char *c, int64_t c_row,
                      int64_t rows, int64_t columns, bool add) {
   _Alignas(64) char edge[DOT_MAX_MR * DOT_MAX_ROW];
   const DotTiles *t = p->tiles;
+  const int64_t mr = (int64_t)p->side[0].width * p->parts;
   for (int64_t j = 0; j < columns; j += t->nr, b.at += b.panel) {
-    const char *rows_at = a.at;
+    const char *rows_at = a.at, *soon = b.at + (columns - j > t->nr ? b.panel : 0);
     const size_t width = (size_t)least(t->nr, columns - j) * (size_t)p->word;
-    for (int64_t i = 0; i < rows; i += t->mr, rows_at += a.panel) {
-      const int64_t n = least(t->mr, rows - i);
+    for (int64_t i = 0; i < rows; i += mr, rows_at += a.panel) {
+      const int64_t n = least(mr, rows - i);
       char *to = c + (i * c_row + j) * p->word;
       if (columns - j >= t->nr) {
-        t->rows[n](k, rows_at, a.row, a.step, b.at, b.step, to, c_row, add);
+        t->rows[n](k, rows_at, a.row, a.step, b.at, b.step, to, c_row, add,
+                   soon + i / mr % 2 * LINE);
         continue;
       }
       for (int64_t r = 0; r < n && add; r++)
         memcpy(edge + r * t->nr * p->word, to + r * c_row * p->word, width);
-      t->rows[n](k, rows_at, a.row, a.step, b.at, b.step, edge, t->nr, add);
+      t->rows[n](k, rows_at, a.row, a.step, b.at, b.step, edge, t->nr, add, soon);
       for (int64_t r = 0; r < n; r++)
         memcpy(to + r * c_row * p->word, edge + r * t->nr * p->word, width);
     }
@@ -233,62 +241,101 @@ static DotScratch *scratch_of(const Run *run, CpuMember *member, DotScratch *s) 
   return start ? s : NULL;
 }
 
+// What is packed for all chunks: of A its rows, of B what columns there are now; some lanes and a block of k at a time.
+typedef struct Packing {
+  const Run *run;
+  char *to[2];  // NULL: not this side
+  int64_t chunks[2];
+} Packing;
+
+static int64_t shared_lanes(const Run *run, int which) {
+  return which == 0 ? run->p->side[0].n : run->columns;
+}
+
+static int64_t lanes_together(const DotPlan *p, int which) {
+  return which == 0 ? dot_round_up(p->hot, p->side[0].width) : p->hot;
+}
+
 static bool pack_chunk(void *user, int64_t chunk, CpuMember *member) {
-  const Run *run = user;
+  const Packing *packing = user;
+  const Run *run = packing->run;
   const DotPlan *p = run->p;
-  const DotSide *side = &p->side[1];
-  DotScratch s;
-  if (!scratch_of(run, member, &s))
+  const int which = chunk >= packing->chunks[0];
+  const DotSide *side = &p->side[which];
+  char *scratch = cpu_scratch(member, dot_pack_scratch(p));
+  if (!scratch)
     return false;
-  const int64_t across = parts_of(run->columns, p->hot), block = chunk / across,
-                first = chunk % across * p->hot, depth = least(p->kc, p->depth - block * p->kc);
-  dot_pack(p, side, operand_at(run, 1, run->batch), run->first + first,
-           least(p->hot, run->columns - first), block * p->kc, depth,
-           run->shared + block * dot_packed_bytes(p, side, run->columns, p->kc) +
-               dot_packed_bytes(p, side, first, depth),
-           s.pack);
+  chunk -= which ? packing->chunks[0] : 0;
+  const int64_t lanes = shared_lanes(run, which), together = lanes_together(p, which),
+                across = parts_of(lanes, together), block = chunk / across,
+                at = chunk % across * together, depth = least(p->kc, p->depth - block * p->kc);
+  dot_pack(p, side, operand_at(run, which, run->batch), (which ? run->first : 0) + at,
+           least(together, lanes - at), block * p->kc, depth,
+           packing->to[which] + block * dot_packed_bytes(p, side, lanes, p->kc) +
+               dot_packed_bytes(p, side, at, depth),
+           scratch);
   return true;
 }
 
-static bool shared_chunk(void *user, int64_t chunk, CpuMember *member) {
-  const Run *run = user;
-  const DotPlan *p = run->p;
-  DotScratch s;
-  return scratch_of(run, member, &s) &&
-         make_part(run, run->batch, chunk * p->bm, least(p->bm, p->side[0].n - chunk * p->bm),
-                   run->first, run->columns, &s);
-}
-
-static bool own_chunk(void *user, int64_t chunk, CpuMember *member) {
+static bool part_chunk(void *user, int64_t chunk, CpuMember *member) {
   const Run *run = user;
   const DotPlan *p = run->p;
   DotScratch s;
   if (!scratch_of(run, member, &s))
     return false;
-  const int64_t m = p->side[0].n, n = p->side[1].n, across = parts_of(n, run->bn),
+  const int64_t m = p->side[0].n, across = parts_of(run->columns, run->bn),
                 down = parts_of(m, p->bm), j = chunk % across * run->bn,
-                i = chunk / across % down * p->bm, first = chunk / across / down * p->group;
-  for (int64_t batch = first; batch < first + p->group && batch < p->batches; batch++)
-    if (!make_part(run, batch, i, least(p->bm, m - i), j, least(run->bn, n - j), &s))
+                i = chunk / across % down * p->bm,
+                first = run->batch + chunk / across / down * p->group;
+  for (int64_t batch = first; batch < first + p->group && batch < run->batch + run->batches;
+       batch++)
+    if (!make_part(run, batch, i, least(p->bm, m - i), run->first + j,
+                   least(run->bn, run->columns - j), &s))
       return false;
   return true;
 }
 
 // --- The product --------------------------------------------------------------------------------
 
+// Packs what chunks share into memory of the team's.
+static bool pack_shared(Run *run, CpuTeam *team, char *memory) {
+  const DotPlan *p = run->p;
+  Packing packing = {.run = run};
+  int64_t bytes = 0;
+  for (int which = 0; which < 2; which++)
+    if (p->shared[which]) {
+      const int64_t lanes = shared_lanes(run, which);
+      run->shared[which] = packing.to[which] = memory + bytes;
+      bytes += dot_packed_bytes(p, &p->side[which], lanes, p->kc) * p->blocks;
+      packing.chunks[which] = p->blocks * parts_of(lanes, lanes_together(p, which));
+    }
+  return cpu_parallel(team, packing.chunks[0] + packing.chunks[1], (double)bytes / 8e9, pack_chunk,
+                      &packing);
+}
+
+static bool run_parts(Run *run, CpuTeam *team, double seconds) {
+  const DotPlan *p = run->p;
+  const int64_t chunks = parts_of(run->columns, run->bn) * parts_of(p->side[0].n, p->bm) *
+                         parts_of(run->batches, p->group);
+  return cpu_parallel(team, chunks, seconds, part_chunk, run);
+}
+
 static bool run_shared(Run *run, CpuTeam *team) {
   const DotPlan *p = run->p;
-  const DotSide *side = &p->side[1];
-  const size_t bytes = (size_t)(dot_packed_bytes(p, side, p->span, p->kc) * p->blocks);
-  const double share = (double)least(p->span, side->n) / (double)(side->n * p->batches);
-  run->shared = cpu_team_scratch(team, bytes);
-  bool ok = run->shared != NULL;
+  const int64_t n = p->side[1].n, span = p->shared[1] ? p->span : n;
+  int64_t bytes = 0;
+  for (int which = 0; which < 2; which++)
+    if (p->shared[which])
+      bytes += dot_packed_bytes(p, &p->side[which], which ? least(span, n) : p->side[0].n, p->kc) *
+               p->blocks;
+  char *memory = cpu_team_scratch(team, (size_t)bytes);
+  bool ok = memory != NULL;
+  run->batches = 1;
   for (run->batch = 0; run->batch < p->batches && ok; run->batch++)
-    for (run->first = 0; run->first < side->n && ok; run->first += p->span) {
-      run->columns = least(p->span, side->n - run->first);
-      ok = cpu_parallel(team, p->blocks * parts_of(run->columns, p->hot), (double)bytes / 8e9,
-                        pack_chunk, run) &&
-           cpu_parallel(team, parts_of(p->side[0].n, p->bm), p->seconds * share, shared_chunk, run);
+    for (run->first = 0; run->first < n && ok; run->first += span) {
+      run->columns = least(span, n - run->first);
+      const double share = (double)run->columns / (double)(n * p->batches);
+      ok = pack_shared(run, team, memory) && run_parts(run, team, p->seconds * share);
     }
   return ok;
 }
@@ -303,16 +350,17 @@ static int64_t columns_of_chunk(const DotPlan *p, const CpuTeam *team) {
 
 bool dot_run(const DotPlan *p, CpuTeam *team, const void *a, const void *b, void *c,
              const DotEpilogue *epilogue) {
-  Run run = {
-      .p = p, .operand = {p->turned ? b : a, p->turned ? a : b}, .c = c, .epilogue = epilogue};
   const int64_t m = p->side[0].n, n = p->side[1].n;
+  Run run = {.p = p,
+             .operand = {p->turned ? b : a, p->turned ? a : b},
+             .c = c,
+             .epilogue = epilogue,
+             .batches = p->batches,
+             .columns = n,
+             .bn = columns_of_chunk(p, team)};
   if (m == 0 || n == 0 || p->batches == 0)
     return true;
-  if (p->span)
-    return run_shared(&run, team);
-  run.bn = columns_of_chunk(p, team);
-  const int64_t chunks = parts_of(n, run.bn) * parts_of(m, p->bm) * parts_of(p->batches, p->group);
-  return cpu_parallel(team, chunks, p->seconds, own_chunk, &run);
+  return p->shared[0] || p->shared[1] ? run_shared(&run, team) : run_parts(&run, team, p->seconds);
 }
 
 // --- Alone --------------------------------------------------------------------------------------
@@ -348,7 +396,7 @@ bool dot_alone(const DotPlan *p, const void *a, const void *b, void *c, const vo
   const int64_t m = p->side[0].n, n = p->side[1].n;
   DotScratch s;
   lay_out(&run, memory, &s);
-  run.shared = (char *)(uintptr_t)kept;
+  run.shared[1] = kept;
   bool ok = true;
   for (int64_t batch = 0; batch < p->batches && ok; batch++)
     for (int64_t i = 0; i < m && n > 0 && ok; i += p->bm)

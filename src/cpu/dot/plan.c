@@ -151,10 +151,6 @@ static DotForm form_of(const Types *t, HlDtype dtype, HlDtype *carrier) {
   return t->bytes * t->parts == 4 ? DOT_WORD4 : t->bytes * t->parts == 8 ? DOT_WORD8 : DOT_WORD16;
 }
 
-// What is multiplied where it lies: by so few columns or rows that packing it does not pay. Long rows of B, of a power of two
-// mostly, take turns in the same places of a cache: then the rows are to be very few, or B small.
-enum { DIRECT_COLUMNS = 64, DIRECT_ROWS = 64, VERY_FEW_ROWS = 12, SMALL_BYTES = 1 << 18 };
-
 // --- The plan -----------------------------------------------------------------------------------
 
 static int64_t at_least(int64_t n, int64_t least) {
@@ -255,29 +251,79 @@ static void cut_row(DotPlan *p) {
   p->group = n <= p->bn ? at_most(at_least(WORK / (n * p->depth), 1), p->batches) : 1;
 }
 
-// By the sizes alone. Packed before anything else is what several chunks need.
+// Bytes from the first to the last element of an operand, along its loops of lanes and k: one of each.
+static int64_t extent(const DotPlan *p, const DotSide *side) {
+  const int64_t lane = inner_stride(&side->lanes, side->array),
+                step = inner_stride(&p->k, side->array);
+  return ((side->n - 1) * (lane < 0 ? -lane : lane) + (p->depth - 1) * (step < 0 ? -step : step) +
+          1) *
+         p->word;
+}
+
+// Rows of A that lie whole pages apart take turns in the same places of the first cache.
+static bool collides(const DotPlan *p, const DotSide *side) {
+  enum { PAGE = 4096 };
+  const int64_t row = inner_stride(&side->lanes, side->array) * p->word;
+  return side->n > 1 && row % PAGE == 0 && row / p->word != 1;
+}
+
+// Where A and B lie such that tiles read them well, packing them costs more than it gains.
+static void choose_direct(DotPlan *p) {
+  enum { VERY_FEW_ROWS = 12, VERY_FEW_COLUMNS = 64 };
+  const DotTiles *t = p->tiles;
+  DotSide *a = &p->side[0], *b = &p->side[1];
+  a->is_direct = can_be_direct(p, a) &&
+                 (b->n <= VERY_FEW_COLUMNS || (extent(p, a) <= t->direct_bytes &&
+                                               (b->n <= t->direct_columns || !collides(p, a))));
+  // Long rows of B, of a power of two mostly, take turns in the same places of a cache: then the rows of C are to be very few, or
+  // B small.
+  b->is_direct =
+      can_be_direct(p, b) &&
+      (a->n <= VERY_FEW_ROWS || (a->n <= t->direct_rows && extent(p, b) <= t->direct_bytes));
+}
+
+// How C is cut into chunks, by the sizes alone. Of many rows each chunk has some and all columns: else all rows and some columns,
+// or, where there are few of both, some of both. Products of a batch that are small are not cut.
 static void cut(DotPlan *p) {
-  enum { CHUNKS = 16, FEW_ROWS = 48, FEW_COLUMNS = 256 };
+  enum {
+    CHUNKS = 16,
+    FEW_CHUNKS = 8,
+    FEW_ROWS = 64,
+    MANY_ROWS = 256,
+    FEW_COLUMNS = 128,
+    SMALL = 1 << 25
+  };
   const int64_t span_bytes = 32 << 20, strip_bytes = 3 << 19, work = 4000000;
   const int64_t m = p->side[0].n, n = p->side[1].n, mr = p->side[0].width, nr = p->side[1].width;
   const int64_t k_bytes = at_least(p->depth, 1) * p->word * p->parts / p->pair;
-  const int64_t most_rows = p->tiles->mc / p->parts;
-  int64_t rows = at_most(most_rows, at_least(m / CHUNKS, FEW_ROWS));
-  rows = at_most(rows, at_least(strip_bytes / k_bytes, mr));
-  p->bm = even_part(m, rows, mr);
-  p->hot = even_part(at_most(n, DOT_HOT / p->parts), DOT_HOT / p->parts, nr);
-  p->side[0].is_direct = can_be_direct(p, &p->side[0]) && n <= DIRECT_COLUMNS;
-  const bool is_small = inner_stride(&p->k, p->side[1].array) * p->depth * p->word <= SMALL_BYTES;
-  p->side[1].is_direct =
-      can_be_direct(p, &p->side[1]) && m <= (is_small ? DIRECT_ROWS : VERY_FEW_ROWS);
-  const bool shares = m > p->bm && !p->side[1].packed && !p->side[1].is_direct;
-  p->span = shares
-                ? at_most(dot_round_up(n, nr), dot_round_up(at_least(span_bytes / k_bytes, nr), nr))
-                : 0;
-  p->bn = shares ? p->span : even_part(n, at_least(n / CHUNKS, FEW_COLUMNS), nr);
   const int64_t flops = m * n * at_least(p->depth, 1);
-  p->group =
-      m <= p->bm && n <= p->bn ? at_most(at_least(work / at_least(flops, 1), 1), p->batches) : 1;
+  const bool is_small = p->batches >= FEW_CHUNKS && flops <= SMALL;
+  choose_direct(p);
+  const bool packs_a = !p->side[0].is_direct && !p->side[0].packed,
+             packs_b = !p->side[1].is_direct && !p->side[1].packed;
+  int64_t rows = at_most(p->tiles->mc / p->parts, at_least(m / CHUNKS, FEW_ROWS));
+  p->bn = at_least(n, 1);
+  if (is_small) {
+    rows = at_most(m, MANY_ROWS / p->parts);
+  } else if (m <= MANY_ROWS) {
+    p->bn = even_part(n, at_least(n / CHUNKS, FEW_COLUMNS), nr);
+    const int64_t across = (n + p->bn - 1) / p->bn;
+    rows = across >= FEW_CHUNKS ? at_most(m, MANY_ROWS / p->parts)
+                                : at_least(m * across / CHUNKS, FEW_ROWS);
+  }
+  const bool cuts_n = p->bn < n;
+  if (packs_a && !cuts_n)
+    rows = at_most(rows, at_least(strip_bytes / k_bytes, mr));
+  p->bm = even_part(m, rows, p->side[0].is_direct ? 1 : mr);
+  if (p->side[0].is_direct)
+    p->side[0].width = (int)even_part(p->bm, mr, 1);
+  p->hot = even_part(at_most(p->bn, DOT_HOT / p->parts), DOT_HOT / p->parts, nr);
+  p->shared[1] = packs_b && m > p->bm && !is_small;
+  p->span = at_most(dot_round_up(n, nr), dot_round_up(at_least(span_bytes / k_bytes, nr), nr));
+  p->shared[0] = packs_a && cuts_n && (!p->shared[1] || p->span >= n);
+  p->group = m <= p->bm && n <= p->bn && !p->shared[0]
+                 ? at_most(at_least(work / at_least(flops, 1), 1), p->batches)
+                 : 1;
 }
 
 static double guess_seconds(const DotPlan *p, const DotProduct *q) {

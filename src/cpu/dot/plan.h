@@ -16,7 +16,7 @@ typedef struct DotSide {
   HlDtype dtype, carrier;  // converted before it is packed, where they differ
   DotLoops lanes;
   int64_t n;               // lanes
-  int width;               // lanes of a panel
+  int width;               // lanes of a panel; of an A that is not packed rows of a tile
   DotPack *pack;
   bool is_direct;          // tiles read it where it lies
   const char *packed;      // a constant: its panels, batch by batch
@@ -44,7 +44,8 @@ struct DotPlan {
   int64_t kc, blocks;      // k of a block, and how many there are
   int64_t bm, bn, hot;     // rows and columns of a chunk's part of C; columns of a block
   int64_t group;           // batches of a chunk
-  int64_t span;            // columns of B that are packed before anything else; 0: each chunk packs what it needs
+  bool shared[2];          // packed for all chunks before anything else
+  int64_t span;            // columns of B for which that is done at a time
   double seconds;
 };
 

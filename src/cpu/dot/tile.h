@@ -23,13 +23,18 @@ typedef enum DotWord { DOT_F32, DOT_F64, DOT_S16, DOT_S32, DOT_S64, DOT_WORDS } 
 enum { DOT_MAX_MR = 14, DOT_MAX_ROW = 128 };
 
 // c[i * c_row + j] (+)= sum over p < k of a[i * a_row + p * a_step] * b[p * b_step + j] for the rows of its kind and 0 <= j < nr;
-// strides in words. Every element is one sum in order of p, whatever stands beside it.
+// strides in words. Every element is one sum in order of p, whatever stands beside it. Meanwhile what will be wanted soon is asked
+// for: a line at soon[p * b_step] for each p, whether there is memory or not.
 typedef void DotTile(int64_t k, const void *a, int64_t a_row, int64_t a_step, const void *b, int64_t b_step, void *c,
-                     int64_t c_row, bool add);
+                     int64_t c_row, bool add, const void *soon);
 typedef struct DotTiles {
   int mr, nr;   // words
   int kc;       // k of a block: a panel of B stays in L1
   int mc;       // rows of a block: its panels of A stay in L2
+  // Up to how many rows of C a matrix B, of up to so many bytes, is multiplied where it lies, and up to how many columns A is: by
+  // more, packing it pays.
+  int direct_rows, direct_columns;
+  int64_t direct_bytes;
   DotTile *rows[DOT_MAX_MR + 1];  // by the number of rows
 } DotTiles;
 

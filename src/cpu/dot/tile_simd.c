@@ -26,7 +26,7 @@ enum { VECTORS = 2 };  // of a row
 #define TILE(name, T, V, MADD)                                                                \
   static inline __attribute__((always_inline)) void name##_rows(                              \
       const int rows, int64_t k, const void *a, int64_t a_row, int64_t a_step, const void *b, \
-      int64_t b_step, void *c, int64_t c_row, bool add) {                                     \
+      int64_t b_step, void *c, int64_t c_row, bool add, const void *soon) {                   \
     enum { LANES = VECTOR / sizeof(T) };                                                      \
     typedef V Anywhere __attribute__((aligned(sizeof(T)), may_alias));                        \
     V sum[MR][VECTORS];                                                                       \
@@ -36,9 +36,14 @@ enum { VECTORS = 2 };  // of a row
       if (i % 3 == 0)                                                                         \
         third[i / 3] = (const T *)a + i * a_row;                                              \
     }                                                                                         \
-    const T *at = b;                                                                          \
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)                                   \
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)                             \
+            __builtin_prefetch((T *)c + i * c_row + v * LANES, 1);                            \
+    const T *at = b, *later = soon;                                                           \
     for (int64_t p = 0; p < k; p++) {                                                         \
       V column[VECTORS];                                                                      \
+      __builtin_prefetch(later, 0, 2);                                                        \
+      later += b_step;                                                                        \
       _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) column[v] =                   \
           *(const Anywhere *)(at + v * LANES);                                                \
       at += b_step;                                                                           \
@@ -85,8 +90,8 @@ TILE(s64, uint64_t, S64s, MADD_S64)
 #endif
 #define ROWS(name, n)                                                                            \
   static void name##_##n(int64_t k, const void *a, int64_t a_row, int64_t a_step, const void *b, \
-                         int64_t b_step, void *c, int64_t c_row, bool add) {                     \
-    name##_rows(n, k, a, a_row, a_step, b, b_step, c, c_row, add);                               \
+                         int64_t b_step, void *c, int64_t c_row, bool add, const void *soon) {   \
+    name##_rows(n, k, a, a_row, a_step, b, b_step, c, c_row, add, soon);                         \
   }
 EACH_ROWS(ROWS, f32)
 EACH_ROWS(ROWS, f64)
@@ -265,18 +270,19 @@ static void pack_word16(int64_t rows, int64_t width, int64_t depth, void *out, c
 // --- The level ----------------------------------------------------------------------------------
 
 #if SIMD_LEVEL == 4
-enum { KC = 384, MC = 14 * 12 };
+enum { KC = 512, MC = 14 * 12, DIRECT_ROWS = 1024, DIRECT_COLUMNS = 256, DIRECT_BYTES = 2 << 20 };
 #else
-enum { KC = 256, MC = 144 };
+enum { KC = 256, MC = 144, DIRECT_ROWS = 64, DIRECT_COLUMNS = 64, DIRECT_BYTES = 1 << 18 };
 #endif
 
 #define ENTRY(name, n) [n] = name##_##n,
-#define TILES(name, T)                                                                     \
-  {                                                                                        \
-    .mr = MR, .nr = VECTORS * VECTOR / sizeof(T), .kc = KC, .mc = MC * 4 / (int)sizeof(T), \
-    .rows = {                                                                              \
-      EACH_ROWS(ENTRY, name)                                                               \
-    }                                                                                      \
+#define TILES(name, T)                                                                          \
+  {                                                                                             \
+    .mr = MR, .nr = VECTORS * VECTOR / sizeof(T), .kc = KC, .mc = MC * 4 / (int)sizeof(T),      \
+    .direct_rows = DIRECT_ROWS, .direct_columns = DIRECT_COLUMNS, .direct_bytes = DIRECT_BYTES, \
+    .rows = {                                                                                   \
+      EACH_ROWS(ENTRY, name)                                                                    \
+    }                                                                                           \
   }
 const DotLevel SIMD(dot_level) = {.tiles = {[DOT_F32] = TILES(f32, float),
                                             [DOT_F64] = TILES(f64, double),
