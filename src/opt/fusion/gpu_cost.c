@@ -335,6 +335,9 @@ static double speed_of(const HlTarget *t, double speed, GpuLaunch launch) {
   return most > 0 && most < speed ? most : speed;
 }
 
+// Bytes of each processor that surely stay in the nearest cache, which shared memory takes from.
+enum { STAY_NEAR = 2 << 10 };
+
 // Bytes that are read again come from the nearest cache that holds them.
 GpuTime gpu_read_time(const HlTarget *t, int64_t size, int64_t total, double used,
                       GpuLaunch launch) {
@@ -343,7 +346,7 @@ GpuTime gpu_read_time(const HlTarget *t, int64_t size, int64_t total, double use
   double again = first;
   if (net < t->l2_bytes) {
     again = t->memory_bandwidth * t->l2_speed;
-    again *= net < t->l1_bytes * t->cores ? t->l1_speed : 1;
+    again *= net < STAY_NEAR * t->cores ? t->l1_speed : 1;
   }
   return quarters((double)net / speed_of(t, first, launch) * 1e9) +
          quarters((double)(total - net) / speed_of(t, again, launch) * 1e9);
@@ -414,6 +417,14 @@ static int64_t bytes_of_both(const HlInst *producer, const GpuCost *of_producer,
          rounded((float)of_producer->size[k] * shared);
 }
 
+// XLA counts what the consumer names several times, as a constant index, as often; what only the producer does, once.
+static int times_named(const HlInst *consumer, const HlInst *operand) {
+  int n = 0;
+  for (uint32_t k = 0; k < consumer->n_operands; k++)
+    n += consumer->operands[k] == operand;
+  return n > 0 ? n : 1;
+}
+
 GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer,
                        const HlInst *consumer, const GpuCost *of_consumer, bool gives_both) {
   const GpuEmitter emitter =
@@ -432,18 +443,18 @@ GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost 
     const HlInst *operand = consumer->operands[k];
     if (operand == producer)
       times += of_consumer->reads[k];
-    else if (fusion_operand_index(producer, operand) < 0 &&
-             fusion_operand_index(consumer, operand) == (int)k)
+    else if (fusion_operand_index(producer, operand) < 0)
       memory += gpu_read_time(t, of_consumer->size[k], of_consumer->bytes[k],
                               line_used(t, operand->shape, apart), launch);
   }
   for (uint32_t k = 0; k < producer->n_operands; k++) {
-    const HlShape *shape = producer->operands[k]->shape;
-    if (fusion_operand_index(producer, producer->operands[k]) == (int)k)
+    const HlInst *operand = producer->operands[k];
+    if (fusion_operand_index(producer, operand) == (int)k)
       memory +=
+          times_named(consumer, operand) *
           gpu_read_time(t, of_producer->size[k],
                         bytes_of_both(producer, of_producer, (int)k, consumer, of_consumer, at),
-                        line_used(t, shape, apart), launch);
+                        line_used(t, operand->shape, apart), launch);
   }
   const int64_t flops = (int64_t)((float)of_producer->flops * times + (float)of_consumer->flops);
   return gpu_total_time(t, gpu_compute_time(t, flops, launch), memory);

@@ -45,6 +45,40 @@ static const HlShape *largest_operand(const HlInst *inst) {
   return most;
 }
 
+static const HlInst *below_bitcast(const HlInst *inst) {
+  return inst->op == HL_OP_BITCAST ? inst->operands[0] : inst;
+}
+
+// Whether what is updated is there before, and nobody reads it at other places than are written.
+static bool is_in_place(const HlInst *update, bool in_fusion) {
+  const HlInst *buffer = update->operands[0];
+  if (!in_fusion)
+    return true;
+  if (below_bitcast(buffer)->op != HL_OP_PARAMETER ||
+      (update != update->comp->root && !hl_one_user(update)))
+    return false;
+  for (const HlUse *use = buffer->first_use; use; use = use->next)
+    if (use->user != update && use->user->op != HL_OP_DYNAMIC_SLICE &&
+        use->user->op != HL_OP_BITCAST && !fusion_is_elementwise(use->user))
+      return false;
+  return true;
+}
+
+// What the first update writes, if all results are updates in place: each thread computes an element of that.
+static const HlShape *written_in_place(const HlInst *inst) {
+  const bool in_fusion = inst->op == HL_OP_FUSION;
+  const HlInst *root = in_fusion ? fusion_body(inst)->root : inst;
+  const bool many = root->op == HL_OP_TUPLE;
+  const HlShape *written = NULL;
+  for (uint32_t k = 0; k < (many ? root->n_operands : 1); k++) {
+    const HlInst *result = below_bitcast(many ? root->operands[k] : root);
+    if (result->op != HL_OP_DYNAMIC_UPDATE_SLICE || !is_in_place(result, in_fusion))
+      return NULL;
+    written = written ? written : result->operands[1]->shape;
+  }
+  return written;
+}
+
 GpuLaunch gpu_launch(const HlTarget *t, const HlInst *inst, const HlInst *hero,
                      GpuEmitter emitter) {
   const HlShape *shape = hl_shape_is_tuple(inst->shape) && inst->shape->rank > 0
@@ -55,6 +89,11 @@ GpuLaunch gpu_launch(const HlTarget *t, const HlInst *inst, const HlInst *hero,
   case GPU_TRANSPOSE: return gpu_transpose_launch(hero);
   case GPU_SCATTER: shape = hero->operands[hero->n_operands - 1]->shape; break;
   case GPU_CONCATENATE: shape = largest_operand(hero); break;
+  case GPU_LOOP: {
+    const HlShape *written = written_in_place(inst);
+    shape = written ? written : shape;
+    break;
+  }
   default: break;
   }
   return hl_shape_is_array(shape) ? launch_of_loop(t, inst, shape) : (GpuLaunch){1, 1};

@@ -94,7 +94,7 @@ static int64_t power_of_two(int64_t n) {
 enum { PARTS = 3 };
 
 static int64_t *new_tile(HlArena *arena, int rank) {
-  int64_t *size = HL_ARRAY(arena, int64_t, PARTS *rank + 1);
+  int64_t *size = HL_ARRAY(arena, int64_t, PARTS * rank + 1);
   for (int k = 0; k < rank; k++)
     size[k] = size[2 * rank + k] = 1;
   return size;
@@ -196,8 +196,7 @@ static const int64_t *tile_before(HlArena *arena, const HlInst *inst, const HlSh
 static bool need_operands(Tiles *tiles, const Tile *tile) {
   const HlInst *inst = tile->inst;
   for (uint32_t k = 0; k < inst->n_operands; k++) {
-    const int64_t *size =
-        tile_before(tiles->arena, inst, inst->operands[k]->shape, tile->size);
+    const int64_t *size = tile_before(tiles->arena, inst, inst->operands[k]->shape, tile->size);
     if (!size)
       return false;
     need(tiles, tile->node->operands[k], size);
