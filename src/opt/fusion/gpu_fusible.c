@@ -200,16 +200,23 @@ static int64_t size_beside_minor(const Moved *moved) {
 
 enum { BANK_BITS = 32, BANKS = 32, LEAST_WORDS = 10 };
 
+// A tile of packed elements: of the dimension that is read, of that beside the minor one, and of the minor one.
+typedef struct Packed {
+  int64_t read, beside, written;
+} Packed;
+
 // Elements of less than a bank's width are packed, where rows and columns of a tile are long enough.
-static bool is_moved_packed(const HlInst *inst, const Moved *moved, int64_t read, int64_t written) {
+static bool is_moved_packed(const HlInst *inst, const Moved *moved, int64_t read, int64_t written,
+                            Packed *tile) {
   const int bits = hl_dtype_info[inst->shape->dtype].bits;
   if (inst->op != HL_OP_TRANSPOSE || bits >= BANK_BITS)
     return false;
   const int64_t pack = BANK_BITS / bits, side = BANKS * pack;
-  const int64_t rows = written < side ? written : side;
-  int64_t columns = read < side ? read : side;
-  const int64_t beside = size_beside_minor(moved), most = side / columns;
-  columns *= beside < most ? beside : most;
+  tile->written = written < side ? written : side;
+  tile->read = read < side ? read : side;
+  const int64_t beside = size_beside_minor(moved), most = side / tile->read;
+  tile->beside = beside < most ? beside : most;
+  const int64_t rows = tile->written, columns = tile->read * tile->beside;
   return rows >= LEAST_WORDS * pack && columns >= LEAST_WORDS * pack && rows % pack == 0 &&
          columns % pack == 0 && written % rows % pack == 0;
 }
@@ -218,6 +225,7 @@ static bool is_moved_packed(const HlInst *inst, const Moved *moved, int64_t read
 // enough, or the minor one stays and is a few bytes.
 static bool is_moved_by_tiles(const HlInst *inst) {
   Moved moved;
+  Packed tile;
   if (!hl_shape_is_array(inst->shape) || !moved_in_memory(inst, &moved))
     return false;
   const int minor = moved.rank - 1, read = most_minor(&moved, moved.rank);
@@ -227,11 +235,11 @@ static bool is_moved_by_tiles(const HlInst *inst) {
     return bytes <= MOST_MINOR_BYTES && bytes * a >= TILE_SIDE && bytes * b >= TILE_SIDE;
   }
   const int64_t a = moved.size[read], b = moved.size[minor];
-  return is_moved_packed(inst, &moved, a, b) || (a >= TILE_SIDE && b >= TILE_SIDE) ||
+  return is_moved_packed(inst, &moved, a, b, &tile) || (a >= TILE_SIDE && b >= TILE_SIDE) ||
          (a >= SHORT_TILE_SIDE && b >= SHORT_TILE_SIDE && a * b >= LEAST_TILE);
 }
 
-// Blocks take squares of the dimensions that are read and that are written one after the other.
+// Blocks take squares of the dimensions that are read and that are written one after the other, or a tile of packed elements.
 enum { TRANSPOSE_SIDE = 32, TRANSPOSE_THREADS = 128 };
 
 GpuLaunch gpu_transpose_launch(const HlInst *inst) {
@@ -240,9 +248,14 @@ GpuLaunch gpu_transpose_launch(const HlInst *inst) {
   if (!moved_in_memory(inst, &moved))
     return launch;
   const int minor = moved.rank - 1, read = most_minor(&moved, moved.rank);
+  Packed tile;
+  if (read == minor || !is_moved_packed(inst, &moved, moved.size[read], moved.size[minor], &tile))
+    tile = (Packed){TRANSPOSE_SIDE, 1, TRANSPOSE_SIDE};
   for (int k = 0; k < moved.rank; k++)
-    launch.blocks *=
-        k == minor || k == read ? gpu_ceil_div(moved.size[k], TRANSPOSE_SIDE) : moved.size[k];
+    launch.blocks *= gpu_ceil_div(moved.size[k], k == minor       ? tile.written
+                                                 : k == read      ? tile.read
+                                                 : k == minor - 1 ? tile.beside
+                                                                  : 1);
   return launch;
 }
 
