@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_OPS = 48, MOST_N = 200, PAGE = 4096 };
+enum { MOST_OPS = 48, MOST_N = 600, PAGE = 8192 };
 
 static const HlDtype dtypes[] = {HL_PRED, HL_S8,  HL_U8,  HL_S16, HL_U16, HL_S32,  HL_U32, HL_S64,
                                  HL_U64,  HL_F32, HL_F64, HL_F32, HL_F16, HL_BF16, HL_S4,  HL_U2};
@@ -346,7 +346,7 @@ static int each_op(CpuLevel level, bool constant) {
           !emit_has(arena, level, &op, constant ? 6 : 0))
         continue;
       n_had++;
-      for (int n = 0; n <= 67; n++) {
+      for (int n = 0; n <= 590; n += n < 67 ? 1 : 261) {  // and those that stages go over
         Segment s = {0};
         for (int j = 0; j < 3; j++) {
           const HlDtype of = vec == VEC_SELECT && j == 0 ? HL_PRED : dtype;

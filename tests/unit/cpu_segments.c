@@ -87,6 +87,24 @@ static void a_function_parts_segments(void **state) {
   assert_null(wrong);
 }
 
+// Functions of an f32 stay in it, alone too, and what is long goes in stages.
+static void functions_stay_in_segments(void **state) {
+  const char *const texts[] = {
+      FUSION("  a = f32[1000] parameter(0)\n",
+             "  b = f32[1000] multiply(a, a)\n  c = f32[1000] tanh(b)\n"
+             "  d = f32[1000] exponential(c)\n  g = f32[1000] logistic(d)\n"
+             "  ROOT r = f32[1000] subtract(g, a)\n",
+             "  ROOT r = f32[1000] fusion(a)"),
+      "HloModule m\nENTRY e {\n  a = f32[777] parameter(0)\n  ROOT r = f32[777] "
+      "exponential(a)\n}\n"};
+  for (int k = 0; k < HL_COUNT_OF(texts); k++) {
+    if (has_segments())
+      assert_int_equal(count_printed(texts[k], "segment\n", false), 1);
+    char *wrong = cpu_check(texts[k], &(CpuCheck){.kind = "tile"});
+    assert_null(wrong);
+  }
+}
+
 // Narrow floats are loaded, computed on, rounded and stored in one.
 static void narrow_floats_stay_in_registers(void **state) {
   const char *text = FUSION("  a = bf16[500] parameter(0)\n  b = f16[500] parameter(1)\n",
@@ -152,6 +170,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_chain_is_one_segment),
       cmocka_unit_test(a_function_parts_segments),
+      cmocka_unit_test(functions_stay_in_segments),
       cmocka_unit_test(narrow_floats_stay_in_registers),
       cmocka_unit_test(types_are_mixed),
       cmocka_unit_test(parts_of_a_row),

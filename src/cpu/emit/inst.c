@@ -77,7 +77,24 @@ int inst_op(EmitBody *body, X86Op op, int size, int v, int m, int imm) {
   return inst_op3(body, op, size, -1, v, m, imm);
 }
 
+// The comparison of lanes of 4 or 8 bytes, in the loop, that a mask comes from; NULL: none.
+static const EmitInst *comparison_of(const EmitBody *body, int size, int mask) {
+  for (int i = body->loop.n - 1; i >= 0; i--) {
+    const EmitInst *inst = &body->loop.at[i];
+    if (inst->d == mask)
+      return inst->kind == INST_OP && x86_info[inst->op].form == X86_KVMI && size >= 4 &&
+                     x86_info[inst->op].unit == size
+                 ? inst
+                 : NULL;
+  }
+  return NULL;
+}
+
 int inst_select(EmitBody *body, int size, int mask, int yes, int no) {
+  const EmitInst *compare = body->evex ? comparison_of(body, size, mask) : NULL;
+  if (compare)  // a mask register is enough, unless others need the mask
+    return inst_add(body, (EmitInst){INST_PICK, compare->op, compare->bytes, -1, no, compare->v,
+                                     compare->m, yes, compare->imm, -1, size});
   if (body->evex)
     return inst_op3(body, X86_VPTERNLOGD, size, mask, yes, no, 0xca);
   return inst_add(body, (EmitInst){INST_OP, X86_VPBLENDVB, inst_bytes(body, size), -1, -1, no, yes,

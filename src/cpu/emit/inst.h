@@ -12,6 +12,7 @@
 
 typedef enum InstKind {
   INST_OP,          // `op`; of a compare in EVEX its mask is made a vector
+  INST_PICK,        // s where `op`, a comparison in EVEX, holds of v and m, else r
   INST_LOAD,        // `size` bytes a lane from pointer[slot]
   INST_STORE,       // v to it
   INST_UNIFORM      // one element of `size` bytes there, to all lanes
@@ -75,6 +76,18 @@ int inst_select(EmitBody *body, int size, int mask, int yes, int no);
 // Integers of another width: extended, or their lower bits.
 int inst_resize(EmitBody *body, int value, int from, int to, bool is_signed);
 
+// --- Stages (stages.c) ----------------------------------------------------------------------------------
+
+// The instructions of the loop in the order of n stages.
+typedef struct EmitStages {
+  int n, n_kept;
+  EmitInsts list;
+  int *end;         // by stage: behind its last instruction
+  int *kept;        // by value: which of those that later stages need; -1: none of them
+} EmitStages;
+// False: one is enough.
+bool emit_stages(const EmitBody *body, EmitStages *out);
+
 // --- To machine code (write.c) -----------------------------------------------------------------------------
 
 // A function of the type EmitFn.
@@ -88,6 +101,8 @@ int inst_mask(EmitBody *body, EmitTyped *pred, int size);
 bool select_vec(EmitBody *body, const EmitOp *op, EmitTyped *const in[3], EmitTyped *out);
 bool select_convert(EmitBody *body, const EmitOp *op, EmitTyped *in, EmitTyped *out);
 bool select_round(EmitBody *body, HlDtype dtype, int x, int *out);
+// A function of an f32; -1: there is no such (math.c).
+int select_math(EmitBody *body, VecOp vec, int x);
 // A comparison of values that are no preds: its mask, as wide as they are; -1: there is no such.
 int select_compare(EmitBody *body, VecOp vec, HlDtype dtype, int x, int y);
 

@@ -1,4 +1,4 @@
-// cpu/emit/segment.h: machine code for a run of simple ops, in one loop over the elements.
+// cpu/emit/segment.h: machine code for a run of simple ops and functions, in one loop over the elements.
 //
 // What a tile function does for one op on a vector in memory, a segment does for several, and what lies between them stays in
 // registers: it has the same bits as the functions of cpu/vec/vec.h.

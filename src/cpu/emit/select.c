@@ -465,7 +465,7 @@ static int select_value(const Select *s, VecOp vec, HlDtype dtype) {
   case VEC_MAXIMUM: return select_maximum(s);
   case VEC_MINIMUM: return select_minimum(s);
   case VEC_CLAMP: return select_clamp(s);
-  default: return -1;
+  default: return s->dtype == HL_F32 ? select_math(s->body, vec, s->x) : -1;
   }
 }
 

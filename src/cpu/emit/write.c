@@ -1,6 +1,7 @@
 // cpu/emit/write.c: from instructions to machine code: registers, the loop, what is left of n.
 //
 //     registers saved, pointers loaded, what does not change computed
+//     while a block is left:          its stages (stages.c)
 //     while several vectors are left: the list several times
 //     while one is left:              the list
 //     what is left of one:            the list, its loads and stores masked
@@ -19,6 +20,10 @@
 enum { MAX_REGS = 32, VEX_SCRATCH = 15, TAIL_MASK = 7, COMPARE_MASK = 1, SLOT = 64 };
 // Places on the stack that AVX2 needs for tails: what passes between memory and register, masks of 4 and 8 bytes.
 enum { BOUNCE, MASK4, MASK8, FIRST_SPILL };
+enum {
+  BLOCK = 16,
+  BLOCK_BASE = X86_R11
+};  // vectors that a stage goes over; where those are that it keeps
 
 typedef enum Mode { WHOLE, TAIL } Mode;
 
@@ -40,6 +45,9 @@ typedef struct Write {
   int pool_label, masks_label, copy_label;
   int n_pointers;
   int pointer[16];  // the registers of the first slots
+  EmitStages stages;
+  bool has_stages, in_stage;
+  int first_kept;  // on the stack
 } Write;
 
 static const EmitValue *value_of(const Write *w, int value) {
@@ -66,6 +74,21 @@ static int next_use(const EmitInsts *list, int from, int value) {
   return k;
 }
 
+// Bytes of a vector for each element of it: what rax is multiplied by.
+static int lane_bytes(const Write *w) {
+  return w->full / w->body->lanes;
+}
+
+static bool is_kept(const Write *w, int value) {
+  return w->in_stage && w->stages.kept[value] >= 0;
+}
+
+// What a value that stages keep was in the vector at hand.
+static X86Rm kept_place(const Write *w, int value) {
+  return x86_indexed(BLOCK_BASE, X86_RAX, lane_bytes(w),
+                     SLOT * (w->first_kept + BLOCK * w->stages.kept[value]));
+}
+
 static X86Rm stack_place(int place) {
   return x86_at(X86_RSP, SLOT * place);
 }
@@ -75,7 +98,7 @@ static void put(Write *w, X86Op op, int bytes, int reg, int v, X86Rm rm) {
 }
 
 static void put_on_stack(Write *w, int value) {
-  if (w->spill[value] >= 0 || value_of(w, value)->constant)
+  if (w->spill[value] >= 0 || value_of(w, value)->constant || is_kept(w, value))
     return;
   w->spill[value] = w->n_spills++;
   w->most_spills = w->n_spills > w->most_spills ? w->n_spills : w->most_spills;
@@ -109,6 +132,8 @@ static int take_register(Write *w, const EmitInsts *list, int i, int value) {
 
 // Where a value is that is in no register. A constant has a place behind the code when it is first asked for.
 static X86Rm memory_place(Write *w, int value) {
+  if (is_kept(w, value))
+    return kept_place(w, value);
   if (!value_of(w, value)->constant)
     return stack_place(w->spill[value]);
   if (w->pool[value] < 0) {
@@ -286,11 +311,37 @@ static void write_op(Write *w, const EmitInsts *list, int i, const EmitInst *ins
   x86_vec(w->code, out);
 }
 
+static void write_pick(Write *w, const EmitInsts *list, int i, const EmitInst *inst) {
+  X86Vec compare = {.op = inst->op, .bytes = inst->bytes, .reg = COMPARE_MASK, .imm = inst->imm};
+  compare.v = in_register(w, list, i, inst->v);
+  X86Vec blend = {.op = inst->size == 4 ? X86_VBLENDMPS : X86_VBLENDMPD,
+                  .bytes = inst->bytes,
+                  .mask = COMPARE_MASK};
+  blend.v = in_register(w, list, i, inst->r);
+  blend.rm = x86_reg(in_register(w, list, i, inst->s));
+  if (w->reg[inst->m] < 0 && may_be_memory(w, inst)) {
+    compare.rm = memory_place(w, inst->m);
+    compare.broadcast = value_of(w, inst->m)->constant;
+  } else {
+    compare.rm = x86_reg(in_register(w, list, i, inst->m));
+  }
+  let_go_of_last(w, inst, i);
+  w->pinned = 0;
+  if (w->fixed[inst->d] >= 0)
+    w->reg[inst->d] = w->fixed[inst->d];
+  else
+    take_register(w, list, i, inst->d);
+  blend.reg = w->reg[inst->d];
+  x86_vec(w->code, compare);
+  x86_vec(w->code, blend);
+}
+
 static void write_inst(Write *w, const EmitInsts *list, int i, Mode mode, int ahead) {
   const EmitInst *inst = &list->at[i];
   w->pinned = 0;
   switch (inst->kind) {
   case INST_OP: write_op(w, list, i, inst); break;
+  case INST_PICK: write_pick(w, list, i, inst); break;
   case INST_LOAD: move(w, inst, take_register(w, list, i, inst->d), mode, ahead); break;
   case INST_STORE:
     move(w, inst, in_register(w, list, i, inst->v), mode, ahead);
@@ -345,19 +396,26 @@ static void write_before(Write *w) {
   clear_registers(w);
 }
 
-static void write_loop_list(Write *w, Mode mode, int ahead) {
-  const EmitInsts *list = &w->body->loop;
+// A part of a list.
+static void write_part(Write *w, const EmitInsts *list, int from, int to, Mode mode, int ahead) {
   const int spills = w->n_spills;
-  for (int i = 0; i < list->n; i++) {
+  for (int i = from; i < to; i++) {
+    const int d = list->at[i].d;
     if (is_dead(w, &list->at[i]))
       continue;
     write_inst(w, list, i, mode, ahead);
+    if (d >= 0 && is_kept(w, d))
+      put(w, X86_VMOVUPS_STORE, w->full, w->reg[d], 0, kept_place(w, d));
   }
   clear_registers(w);
-  for (int i = 0; i < list->n; i++)  // the next turn has values of its own
+  for (int i = from; i < to; i++)  // the next turn has values of its own
     if (list->at[i].d >= 0)
       w->spill[list->at[i].d] = -1;
   w->n_spills = spills;
+}
+
+static void write_loop_list(Write *w, Mode mode, int ahead) {
+  write_part(w, &w->body->loop, 0, w->body->loop.n, mode, ahead);
 }
 
 // --- Registers for good ------------------------------------------------------------------------------
@@ -428,7 +486,7 @@ static void choose_pointers(Write *w, int n_slots) {
   static const int order[] = {
       X86_R8,  X86_R9,  X86_RBX, X86_R12, X86_R13,
       X86_R14, X86_R15, X86_R10, X86_R11};  // the last two copy small elements
-  const int n = w->small ? 7 : 9;
+  const int n = w->small || w->has_stages ? 7 : 9;
   w->n_pointers = n_slots < n ? n_slots : n;
   for (int k = 0; k < w->n_pointers; k++)
     w->pointer[k] = order[k];
@@ -471,6 +529,43 @@ static void write_loop(Write *w, int turns) {
   x86_gpr(w->code, (X86Gpr){X86_CMP, X86_RAX, .rm = x86_reg(X86_RCX)});
   x86_jump(w->code, X86_JLE, top);
   x86_here(w->code, done);
+}
+
+// One stage for the block from rax on, which it leaves as it was, unless it is the last.
+static void write_stage(Write *w, int s) {
+  const int from = s == 0 ? 0 : w->stages.end[s - 1], top = x86_label(w->code);
+  const int lanes = w->body->lanes;
+  x86_gpr(w->code, (X86Gpr){X86_LEA, X86_RCX, .rm = x86_at(X86_RAX, BLOCK * lanes)});
+  x86_align(w->code, 32);
+  x86_here(w->code, top);
+  write_part(w, &w->stages.list, from, w->stages.end[s], WHOLE, 0);
+  x86_gpr(w->code, (X86Gpr){X86_ADD_I, .rm = x86_reg(X86_RAX), .imm = lanes});
+  x86_gpr(w->code, (X86Gpr){X86_CMP, X86_RAX, .rm = x86_reg(X86_RCX)});
+  x86_jump(w->code, X86_JL, top);
+  if (s + 1 < w->stages.n)
+    x86_gpr(w->code, (X86Gpr){X86_SUB_I, .rm = x86_reg(X86_RAX), .imm = BLOCK * lanes});
+}
+
+// While a block of vectors is left.
+static void write_blocks(Write *w) {
+  const int top = x86_label(w->code), done = x86_label(w->code);
+  note_uses(w, &w->stages.list);
+  w->in_stage = true;
+  x86_here(w->code, top);
+  x86_gpr(w->code, (X86Gpr){X86_LEA, X86_RCX, .rm = x86_at(X86_RDI, -BLOCK * w->body->lanes)});
+  x86_gpr(w->code, (X86Gpr){X86_CMP, X86_RAX, .rm = x86_reg(X86_RCX)});
+  x86_jump(w->code, X86_JG, done);
+  x86_gpr(w->code, (X86Gpr){X86_MOV, BLOCK_BASE, .rm = x86_reg(X86_RAX)});
+  x86_gpr(w->code, (X86Gpr){X86_SHL_I, .rm = x86_reg(BLOCK_BASE),
+                            .imm = __builtin_ctz((unsigned)lane_bytes(w))});
+  x86_gpr(w->code, (X86Gpr){X86_NEG, .rm = x86_reg(BLOCK_BASE)});
+  x86_gpr(w->code, (X86Gpr){X86_ADD, BLOCK_BASE, .rm = x86_reg(X86_RSP)});
+  for (int s = 0; s < w->stages.n; s++)
+    write_stage(w, s);
+  x86_jump_always(w->code, top);
+  x86_here(w->code, done);
+  w->in_stage = false;
+  note_uses(w, &w->body->loop);
 }
 
 // rcx elements are left, fewer than there are lanes: as masks.
@@ -566,7 +661,9 @@ static Write write_of(const EmitBody *body, X86Code *code) {
   note_uses(&w, &body->loop);
   for (int v = 0; v < n; v++)
     w.in_loop[v] = w.last[v] >= 0;
-  w.n_spills = w.most_spills = FIRST_SPILL;
+  w.has_stages = !w.small && emit_stages(body, &w.stages);
+  w.first_kept = FIRST_SPILL;
+  w.n_spills = w.most_spills = FIRST_SPILL + BLOCK * w.stages.n_kept;
   w.pool_label = x86_label(code);
   w.masks_label = x86_label(code);
   w.copy_label = x86_label(code);
@@ -583,6 +680,8 @@ void emit_write(const EmitBody *body, int n_slots, X86Code *code) {
   write_before(&w);
   note_uses(&w, &body->loop);
   x86_gpr(code, (X86Gpr){X86_XOR4, X86_RAX, .rm = x86_reg(X86_RAX)});
+  if (w.has_stages)
+    write_blocks(&w);
   write_loop(&w, turns);
   if (turns > 1)
     write_loop(&w, 1);

@@ -16,6 +16,7 @@
 #include "base/vec.h"  // behind those: cpu/vec/vec.h has a VEC of its own
 
 enum { MOST_OPS = 200, FEWEST_OPS = 2 };
+#define FUNCTION_COST 0.3  // of an op that is several instructions
 
 typedef struct Segments {
   CpuMaker *maker;
@@ -29,6 +30,7 @@ typedef struct Segments {
 typedef struct Run {
   int from, to;  // ops of a list
   int scope, n_ops;
+  bool pays;  // alone, too
   EmitOp op[MOST_OPS];
   int n;
   TilePointer pointer[MOST_OPS];
@@ -168,6 +170,8 @@ static bool extend(Segments *s, Run *run, const TileOp *op) {
   if ((run->n_ops > 0 && op->scope != run->scope) || !(moves || takes_vec(s, op)))
     return false;
   run->scope = op->scope;
+  run->pays = run->pays || (op->kind == TILE_VEC && op->vec != VEC_OP_COUNT &&
+                            vec_info[op->vec].cost >= FUNCTION_COST);
   add_to_run(s, run, op);
   return true;
 }
@@ -239,7 +243,8 @@ static void segment_list(Segments *s, TileOps *list) {
   for (int i = 0; i < list->n;) {
     const HlMark mark = hl_arena_mark(s->scratch);
     Run *run = find_run(s, list, i);
-    const TileSegment *segment = run->n_ops >= FEWEST_OPS ? make_segment(s, run, list) : NULL;
+    const TileSegment *segment =
+        run->n_ops >= FEWEST_OPS || run->pays ? make_segment(s, run, list) : NULL;
     const int end = segment ? run->to : i + 1;
     for (; i < end; i++)
       if (!segment || only_finds_address(s, &list->at[i]))

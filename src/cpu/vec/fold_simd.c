@@ -1,6 +1,10 @@
 // cpu/vec/fold_simd.c: folds and scans of ops that associate.
 
+#include <math.h>
 #include <string.h>
+#if SIMD_LEVEL == 4
+#include <immintrin.h>
+#endif
 
 #include "cpu/vec/block.h"
 #include "cpu/vec/pick.h"
@@ -32,36 +36,63 @@ VECTOR(int64_t)
 VECTOR(float)
 VECTOR(double)
 
-// What a fold makes of two elements, and of two vectors. It goes in four vectors side by side, which are joined in the end.
-#define FOLD(name, T, one, many)                                                                   \
+// Lanes change places with those so many bytes further: halves, quarters, and so on.
+#if defined(__clang__)
+#define SHUFFLED(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+#else
+#define SHUFFLED(v, ...) __builtin_shuffle(v, (uint64_t_vector){__VA_ARGS__})
+#endif
+static inline uint64_t_vector swapped(uint64_t_vector v, int bytes) {
+  switch (bytes) {
+#if SIMD_LEVEL == 4
+  case 32: return SHUFFLED(v, 4, 5, 6, 7, 0, 1, 2, 3);
+  case 16: return SHUFFLED(v, 2, 3, 0, 1, 6, 7, 4, 5);
+  case 8: return SHUFFLED(v, 1, 0, 3, 2, 5, 4, 7, 6);
+#elif SIMD_LEVEL == 3
+  case 16: return SHUFFLED(v, 2, 3, 0, 1);
+  case 8: return SHUFFLED(v, 1, 0, 3, 2);
+#else
+  case 8: return SHUFFLED(v, 1, 0);
+#endif
+  case 4: return v >> 32 | v << 32;
+  case 2: return (uint64_t_vector)((uint32_t_vector)v >> 16 | (uint32_t_vector)v << 16);
+  default: return (uint64_t_vector)((uint16_t_vector)v >> 8 | (uint16_t_vector)v << 8);
+  }
+}
+
+// What a fold makes of two elements, and of two vectors; and what changes nothing. It goes in four vectors side by side, the first of
+// which takes what is left of n, and which are joined in the end: halves, quarters, and so on. Segments (cpu/emit) do the same.
+#define FOLD(name, T, none, one, many) FOLD_AS(name, fold_##name, T, none, one, many)
+#define FOLD_AS(name, folds, T, none, one, many)                                                   \
   static inline T one_##name(T x, T y) {                                                           \
     return (T)(one);                                                                               \
   }                                                                                                \
   static inline T##_vector many_##name(T##_vector x, T##_vector y) {                               \
     return many;                                                                                   \
   }                                                                                                \
-  static void fold_##name(int64_t n, void *acc, const void *in) {                                  \
+  static inline void join_lanes_##name(T##_vector a, void *acc) {                                  \
+    for (int bytes = VEC_BYTES / 2; bytes >= (int)sizeof(T); bytes /= 2)                           \
+      a = many_##name(a, (T##_vector)swapped((uint64_t_vector)a, bytes));                          \
+    *(T *)acc = one_##name(*(T *)acc, a[0]);                                                       \
+  }                                                                                                \
+  static void folds(int64_t n, void *acc, const void *in) {                                        \
     enum { LANES = VEC_BYTES / sizeof(T), WAYS = 4 * LANES };                                      \
     const T *x = in;                                                                               \
-    T *result = acc, total = *result;                                                              \
-    if (n >= WAYS) {                                                                               \
-      T##_vector a = T##_at(x), b = T##_at(x + LANES);                                             \
-      T##_vector c = T##_at(x + 2 * LANES), d = T##_at(x + 3 * LANES);                             \
-      for (x += WAYS, n -= WAYS; n >= WAYS; x += WAYS, n -= WAYS) {                                \
-        a = many_##name(a, T##_at(x));                                                             \
-        b = many_##name(b, T##_at(x + LANES));                                                     \
-        c = many_##name(c, T##_at(x + 2 * LANES));                                                 \
-        d = many_##name(d, T##_at(x + 3 * LANES));                                                 \
-      }                                                                                            \
-      for (; n >= LANES; x += LANES, n -= LANES)                                                   \
-        a = many_##name(a, T##_at(x));                                                             \
-      a = many_##name(many_##name(a, b), many_##name(c, d));                                       \
-      for (int k = 0; k < LANES; k++)                                                              \
-        total = one_##name(total, a[k]);                                                           \
+    T##_vector a;                                                                                  \
+    for (int k = 0; k < LANES; k++)                                                                \
+      a[k] = (T)(none);                                                                            \
+    T##_vector b = a, c = a, d = a;                                                                \
+    for (; n >= WAYS; x += WAYS, n -= WAYS) {                                                      \
+      a = many_##name(a, T##_at(x));                                                               \
+      b = many_##name(b, T##_at(x + LANES));                                                       \
+      c = many_##name(c, T##_at(x + 2 * LANES));                                                   \
+      d = many_##name(d, T##_at(x + 3 * LANES));                                                   \
     }                                                                                              \
+    for (; n >= LANES; x += LANES, n -= LANES)                                                     \
+      a = many_##name(a, T##_at(x));                                                               \
     for (int64_t k = 0; k < n; k++)                                                                \
-      total = one_##name(total, x[k]);                                                             \
-    *result = total;                                                                               \
+      a[k] = one_##name(a[k], x[k]);                                                               \
+    join_lanes_##name(many_##name(many_##name(a, b), many_##name(c, d)), acc);                     \
   }                                                                                                \
   static void fold_rows_##name(int64_t rows, int64_t n, void *acc, const void *in, int64_t step) { \
     enum { LANES = VEC_BYTES / sizeof(T) };                                                        \
@@ -113,12 +144,12 @@ VECTOR(double)
     *(T *)carry = total;                                                                           \
   }
 
-#define BY_SIZE(n, U, W)                  \
-  FOLD(add_##n, U, (W)x + (W)y, x + y)    \
-  FOLD(multiply_##n, U, (W)x *(W)y, x *y) \
-  FOLD(and_##n, U, x &y, x &y)            \
-  FOLD(or_##n, U, x | y, x | y)           \
-  FOLD(xor_##n, U, x ^ y, x ^ y)
+#define BY_SIZE(n, U, W)                     \
+  FOLD(add_##n, U, 0, (W)x + (W)y, x + y)    \
+  FOLD(multiply_##n, U, 1, (W)x *(W)y, x *y) \
+  FOLD(and_##n, U, ~(W)0, x &y, x &y)        \
+  FOLD(or_##n, U, 0, x | y, x | y)           \
+  FOLD(xor_##n, U, 0, x ^ y, x ^ y)
 BY_SIZE(8, uint8_t, uint32_t)
 BY_SIZE(16, uint16_t, uint32_t)
 BY_SIZE(32, uint32_t, uint32_t)
@@ -126,17 +157,17 @@ BY_SIZE(64, uint64_t, uint64_t)
 
 // x where all bits of the mask are set, else y.
 #define WHERE(mask, x, y) (((mask) & (x)) | (~(mask) & (y)))
-#define BY_SIGN(n, T)                                                   \
-  FOLD(maximum_##n, T, x > y ? x : y, WHERE((T##_vector)(x > y), x, y)) \
-  FOLD(minimum_##n, T, x < y ? x : y, WHERE((T##_vector)(x < y), x, y))
-BY_SIGN(s8, int8_t)
-BY_SIGN(s16, int16_t)
-BY_SIGN(s32, int32_t)
-BY_SIGN(s64, int64_t)
-BY_SIGN(u8, uint8_t)
-BY_SIGN(u16, uint16_t)
-BY_SIGN(u32, uint32_t)
-BY_SIGN(u64, uint64_t)
+#define BY_SIGN(n, T, least, most)                                             \
+  FOLD(maximum_##n, T, least, x > y ? x : y, WHERE((T##_vector)(x > y), x, y)) \
+  FOLD(minimum_##n, T, most, x < y ? x : y, WHERE((T##_vector)(x < y), x, y))
+BY_SIGN(s8, int8_t, INT8_MIN, INT8_MAX)
+BY_SIGN(s16, int16_t, INT16_MIN, INT16_MAX)
+BY_SIGN(s32, int32_t, INT32_MIN, INT32_MAX)
+BY_SIGN(s64, int64_t, INT64_MIN, INT64_MAX)
+BY_SIGN(u8, uint8_t, 0, UINT8_MAX)
+BY_SIGN(u16, uint16_t, 0, UINT16_MAX)
+BY_SIGN(u32, uint32_t, 0, UINT32_MAX)
+BY_SIGN(u64, uint64_t, 0, UINT64_MAX)
 
 // As cpu/vec/pick.h has them: of equal ones (two zeros) the bits joined, a nan before all.
 #define PICK(name, T, Bits, op, join)                                          \
@@ -151,13 +182,55 @@ PICK(larger, double, uint64_t, >, &)
 PICK(smaller, float, uint32_t, <, |)
 PICK(smaller, double, uint64_t, <, |)
 
-#define FLOATS(t, T)                                       \
-  FOLD(add_##t, T, x + y, x + y)                           \
-  FOLD(multiply_##t, T, x *y, x *y)                        \
-  FOLD(maximum_##t, T, larger_##t(x, y), larger_##T(x, y)) \
-  FOLD(minimum_##t, T, smaller_##t(x, y), smaller_##T(x, y))
-FLOATS(f32, float)
-FLOATS(f64, double)
+// Without nan, which AVX-512 tells on the way, the largest is that of its numbers in any order.
+#if SIMD_LEVEL == 4
+typedef __mmask16 float_mask;
+typedef __mmask8 double_mask;
+enum { LESSER = 4, GREATER = 5 };  // with the sign of what is chosen
+#define QUICK(name, T, V, s, none, how)                                                   \
+  static void fold_##name(int64_t n, void *acc, const void *in) {                         \
+    enum { LANES = VEC_BYTES / sizeof(T), WAYS = 4 * LANES };                             \
+    const T *x = in;                                                                      \
+    V a = _mm512_set1_##s(none), b = a, c = a, d = a;                                     \
+    int64_t left = n;                                                                     \
+    unsigned nan = 0;                                                                     \
+    for (; left >= WAYS; x += WAYS, left -= WAYS) {                                       \
+      const V v0 = _mm512_loadu_##s(x), v1 = _mm512_loadu_##s(x + LANES);                 \
+      const V v2 = _mm512_loadu_##s(x + 2 * LANES), v3 = _mm512_loadu_##s(x + 3 * LANES); \
+      nan |= (unsigned)_mm512_cmp_##s##_mask(v0, v1, _CMP_UNORD_Q);                       \
+      nan |= (unsigned)_mm512_cmp_##s##_mask(v2, v3, _CMP_UNORD_Q);                       \
+      a = _mm512_range_##s(a, v0, how);                                                   \
+      b = _mm512_range_##s(b, v1, how);                                                   \
+      c = _mm512_range_##s(c, v2, how);                                                   \
+      d = _mm512_range_##s(d, v3, how);                                                   \
+    }                                                                                     \
+    for (; left > 0; x += LANES, left -= LANES) {                                         \
+      const T##_mask rest = (T##_mask)((1U << (left < LANES ? left : LANES)) - 1);        \
+      const V v = _mm512_mask_loadu_##s(_mm512_set1_##s(none), rest, x);                  \
+      nan |= (unsigned)_mm512_cmp_##s##_mask(v, v, _CMP_UNORD_Q);                         \
+      a = _mm512_range_##s(a, v, how);                                                    \
+    }                                                                                     \
+    if (nan)                                                                              \
+      any_##name(n, acc, in);                                                             \
+    else                                                                                  \
+      join_lanes_##name((T##_vector)_mm512_range_##s(_mm512_range_##s(a, b, how),         \
+                                                     _mm512_range_##s(c, d, how), how),   \
+                        acc);                                                             \
+  }
+#define EXTREME(name, T, V, s, none, how, one, many) \
+  FOLD_AS(name, any_##name, T, none, one, many)      \
+  QUICK(name, T, V, s, none, how)
+#else
+#define EXTREME(name, T, V, s, none, how, one, many) FOLD(name, T, none, one, many)
+#endif
+
+#define FLOATS(t, T, V, s)                                                              \
+  FOLD(add_##t, T, -0.0, x + y, x + y)                                                  \
+  FOLD(multiply_##t, T, 1, x *y, x *y)                                                  \
+  EXTREME(maximum_##t, T, V, s, -INFINITY, GREATER, larger_##t(x, y), larger_##T(x, y)) \
+  EXTREME(minimum_##t, T, V, s, INFINITY, LESSER, smaller_##t(x, y), smaller_##T(x, y))
+FLOATS(f32, float, __m512, ps)
+FLOATS(f64, double, __m512d, pd)
 
 #define SIZES(name)                                                                    \
   [VEC_CLASS_S8] = name##_8, [VEC_CLASS_S16] = name##_16, [VEC_CLASS_S32] = name##_32, \
