@@ -74,7 +74,7 @@ static double peak(CpuLevel level, DotWord word, int pair) {
   double best = 1e9;
   for (int k = 0; k < 20; k++) {
     const double start = now();
-    t->rows[t->mr](K, panel, 1, 0, panel, 0, sums, t->nr, false, panel);
+    t->rows[t->mr](K, panel, 1, 0, panel, 0, sums, t->nr, false, panel, 0);
     const double took = now() - start;
     best = took < best ? took : best;
   }

@@ -25,6 +25,7 @@ typedef struct Run {
   int64_t batch, batches;  // what is made now: so many batches from one on, and of each
   int64_t first, columns;  // columns [first, first + columns)
   int64_t bn;              // columns of a chunk
+  int helpers;             // other threads that take chunks
 } Run;
 
 enum { LINE = 64 };
@@ -146,29 +147,84 @@ static Feed columns_of(const Run *run, int64_t batch, int64_t first, int64_t n, 
   return feed_of(p, side, &panels, first, 0, depth);
 }
 
+// --- What is wanted soon ------------------------------------------------------------------------
+
+// Tiles ask for memory while they multiply: those of a panel of B for the next panel, and where B is packed strip by strip, for the
+// elements of the next strip: so many lines each of which has pieces `step` bytes apart, `next` bytes from line to line.
+typedef struct Ahead {
+  const char *at;
+  int64_t step, next, lines;
+} Ahead;
+
+static bool packs_strips(const Run *run) {
+  const DotSide *side = &run->p->side[1];
+  return !side->packed && !run->shared[1] && !side->is_direct;
+}
+
+// The strip of block `block` of k of columns [first, first + n).
+static Ahead strip_ahead(const Run *run, int64_t batch, int64_t first, int64_t n, int64_t block) {
+  const DotPlan *p = run->p;
+  const DotSide *side = &p->side[1];
+  const int64_t bytes = hl_dtype_bytes(side->dtype), depth = least(p->kc, p->depth - block * p->kc);
+  int64_t lane, step;
+  if (!dot_even(&side->lanes, side->array, first, n, &lane) ||
+      !dot_even(&p->k, side->array, block * p->kc, depth, &step))
+    return (Ahead){0};
+  const char *at = operand_at(run, 1, batch) + (dot_offset(&side->lanes, side->array, first) +
+                                                dot_offset(&p->k, side->array, block * p->kc)) *
+                                                   bytes;
+  if (lane == 1)
+    return (Ahead){at, step * p->pair * bytes, LINE, parts_of(n * bytes, LINE)};
+  if (step == 1 && lane == depth)
+    return (Ahead){at, LINE, dot_words(p, depth) * LINE, parts_of(n * p->pair * bytes, LINE)};
+  return step == 1 ? (Ahead){at, lane * bytes, LINE, parts_of(depth * bytes, LINE)} : (Ahead){0};
+}
+
+// What is packed after a strip: the next block of k, the next columns of the part, or those of the part that this thread may make
+// next.
+static Ahead ahead_of(const Run *run, const DotBlock *block, int64_t k, int64_t end) {
+  const DotPlan *p = run->p;
+  int64_t first = block->column0;
+  if (!packs_strips(run))
+    return (Ahead){0};
+  if (++k == p->blocks) {
+    k = 0;
+    first += p->hot;
+    first += first >= end ? run->bn * run->helpers : 0;
+  }
+  const int64_t n = least(p->hot, run->first + run->columns - first);
+  return n > 0 ? strip_ahead(run, block->batch, first, n, k) : (Ahead){0};
+}
+
 // --- Products -----------------------------------------------------------------------------------
 
-// Rows and columns of words; where a tile is wider than what is left of C it works beside. The first tiles of a panel of B ask for
-// the next one, a line of its rows each.
+// Rows and columns of words; where a tile is wider than what is left of C it works beside.
 static void multiply(const DotPlan *p, Feed a, Feed b, int64_t k, char *c, int64_t c_row,
-                     int64_t rows, int64_t columns, bool add) {
+                     int64_t rows, int64_t columns, bool add, Ahead *ahead) {
   _Alignas(64) char edge[DOT_MAX_MR * DOT_MAX_ROW];
   const DotTiles *t = p->tiles;
   const int64_t mr = (int64_t)p->side[0].width * p->parts;
   for (int64_t j = 0; j < columns; j += t->nr, b.at += b.panel) {
-    const char *rows_at = a.at, *soon = b.at + (columns - j > t->nr ? b.panel : 0);
+    const char *rows_at = a.at;
     const size_t width = (size_t)least(t->nr, columns - j) * (size_t)p->word;
     for (int64_t i = 0; i < rows; i += mr, rows_at += a.panel) {
       const int64_t n = least(mr, rows - i);
       char *to = c + (i * c_row + j) * p->word;
+      const char *soon = b.at + (columns - j > t->nr ? b.panel : 0) + i / mr % 2 * LINE;
+      int64_t soon_step = b.step * p->word;
+      if (ahead->lines > 0) {
+        soon = ahead->at;
+        soon_step = ahead->step;
+        ahead->at += ahead->next;
+        ahead->lines--;
+      }
       if (columns - j >= t->nr) {
-        t->rows[n](k, rows_at, a.row, a.step, b.at, b.step, to, c_row, add,
-                   soon + i / mr % 2 * LINE);
+        t->rows[n](k, rows_at, a.row, a.step, b.at, b.step, to, c_row, add, soon, soon_step);
         continue;
       }
       for (int64_t r = 0; r < n && add; r++)
         memcpy(edge + r * t->nr * p->word, to + r * c_row * p->word, width);
-      t->rows[n](k, rows_at, a.row, a.step, b.at, b.step, edge, t->nr, add, soon);
+      t->rows[n](k, rows_at, a.row, a.step, b.at, b.step, edge, t->nr, add, soon, soon_step);
       for (int64_t r = 0; r < n; r++)
         memcpy(to + r * c_row * p->word, edge + r * t->nr * p->word, width);
     }
@@ -177,7 +233,8 @@ static void multiply(const DotPlan *p, Feed a, Feed b, int64_t k, char *c, int64
 
 // --- Blocks ---------------------------------------------------------------------------------------
 
-static bool make_block(const Run *run, const Panels *a, DotBlock *block, char *c,
+// `end`: of the part's columns.
+static bool make_block(const Run *run, const Panels *a, DotBlock *block, int64_t end, char *c,
                        const DotScratch *s) {
   const DotPlan *p = run->p;
   const int64_t rows = block->rows * p->parts;
@@ -198,11 +255,12 @@ static bool make_block(const Run *run, const Panels *a, DotBlock *block, char *c
     const Feed from_a = rows_of(run, block->batch, a, block->row0, k, depth);
     // A tile reads whole rows: of a matrix that is not packed, what is left over is.
     const int64_t rest = p->side[1].is_direct ? block->columns % p->side[1].width : 0;
+    Ahead ahead = ahead_of(run, block, k, end);
     for (int64_t j = 0, n; j < block->columns; j += n) {
       n = j == 0 && rest < block->columns ? block->columns - rest : rest;
       const Feed from_b = columns_of(run, block->batch, block->column0 + j, n, k, depth, s);
       multiply(p, from_a, from_b, dot_words(p, depth), (char *)block->at + j * p->parts * p->word,
-               block->row, rows, n * p->parts, k > 0);
+               block->row, rows, n * p->parts, k > 0, &ahead);
     }
   }
   return dot_finish(p, run->epilogue, block, c, s);
@@ -226,7 +284,7 @@ static bool make_part(const Run *run, int64_t batch, int64_t i, int64_t m, int64
                       .columns = least(p->hot, j + n - at),
                       .dtype = p->sum,
                       .turned = p->turned};
-    if (!make_block(run, &a, &block, c, s))
+    if (!make_block(run, &a, &block, j + n, c, s))
       return false;
   }
   return true;
@@ -357,7 +415,8 @@ bool dot_run(const DotPlan *p, CpuTeam *team, const void *a, const void *b, void
              .epilogue = epilogue,
              .batches = p->batches,
              .columns = n,
-             .bn = columns_of_chunk(p, team)};
+             .bn = columns_of_chunk(p, team),
+             .helpers = cpu_team_threads(team) - 1};
   if (m == 0 || n == 0 || p->batches == 0)
     return true;
   return p->shared[0] || p->shared[1] ? run_shared(&run, team) : run_parts(&run, team, p->seconds);

@@ -24,9 +24,9 @@ enum { DOT_MAX_MR = 14, DOT_MAX_ROW = 128 };
 
 // c[i * c_row + j] (+)= sum over p < k of a[i * a_row + p * a_step] * b[p * b_step + j] for the rows of its kind and 0 <= j < nr;
 // strides in words. Every element is one sum in order of p, whatever stands beside it. Meanwhile what will be wanted soon is asked
-// for: a line at soon[p * b_step] for each p, whether there is memory or not.
+// for: a line at `soon` and every `soon_step` bytes further for each p, whether there is memory or not.
 typedef void DotTile(int64_t k, const void *a, int64_t a_row, int64_t a_step, const void *b, int64_t b_step, void *c,
-                     int64_t c_row, bool add, const void *soon);
+                     int64_t c_row, bool add, const void *soon, int64_t soon_step);
 typedef struct DotTiles {
   int mr, nr;   // words
   int kc;       // k of a block: a panel of B stays in L1

@@ -23,45 +23,45 @@ enum { VECTORS = 2 };  // of a row
 // --- Tiles --------------------------------------------------------------------------------------
 
 // Rows of A are reached from every third one, by a distance and its double: so few registers do for many rows.
-#define TILE(name, T, V, MADD)                                                                \
-  static inline __attribute__((always_inline)) void name##_rows(                              \
-      const int rows, int64_t k, const void *a, int64_t a_row, int64_t a_step, const void *b, \
-      int64_t b_step, void *c, int64_t c_row, bool add, const void *soon) {                   \
-    enum { LANES = VECTOR / sizeof(T) };                                                      \
-    typedef V Anywhere __attribute__((aligned(sizeof(T)), may_alias));                        \
-    V sum[MR][VECTORS];                                                                       \
-    const T *third[(MR + 2) / 3];                                                             \
-    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {                                 \
-      _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[i][v] = (V){0};           \
-      if (i % 3 == 0)                                                                         \
-        third[i / 3] = (const T *)a + i * a_row;                                              \
-    }                                                                                         \
-    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)                                   \
-        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)                             \
-            __builtin_prefetch((T *)c + i * c_row + v * LANES, 1);                            \
-    const T *at = b, *later = soon;                                                           \
-    for (int64_t p = 0; p < k; p++) {                                                         \
-      V column[VECTORS];                                                                      \
-      __builtin_prefetch(later, 0, 2);                                                        \
-      later += b_step;                                                                        \
-      _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) column[v] =                   \
-          *(const Anywhere *)(at + v * LANES);                                                \
-      at += b_step;                                                                           \
-      _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {                               \
-        const V one = third[i / 3][(i % 3) * a_row] - (V){0};                                 \
-        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[i][v] =                 \
-            MADD(one, column[v], sum[i][v]);                                                  \
-      }                                                                                       \
-      _Pragma("GCC unroll 16") for (int i = 0; i < rows; i += 3) third[i / 3] += a_step;      \
-    }                                                                                         \
-    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {                                 \
-      Anywhere *to = (Anywhere *)((T *)c + i * c_row);                                        \
-      _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) {                             \
-        if (add)                                                                              \
-          sum[i][v] += to[v];                                                                 \
-        to[v] = sum[i][v];                                                                    \
-      }                                                                                       \
-    }                                                                                         \
+#define TILE(name, T, V, MADD)                                                                 \
+  static inline __attribute__((always_inline)) void name##_rows(                               \
+      const int rows, int64_t k, const void *a, int64_t a_row, int64_t a_step, const void *b,  \
+      int64_t b_step, void *c, int64_t c_row, bool add, const void *soon, int64_t soon_step) { \
+    enum { LANES = VECTOR / sizeof(T) };                                                       \
+    typedef V Anywhere __attribute__((aligned(sizeof(T)), may_alias));                         \
+    V sum[MR][VECTORS];                                                                        \
+    const T *third[(MR + 2) / 3];                                                              \
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {                                  \
+      _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[i][v] = (V){0};            \
+      if (i % 3 == 0)                                                                          \
+        third[i / 3] = (const T *)a + i * a_row;                                               \
+    }                                                                                          \
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)                                    \
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)                              \
+            __builtin_prefetch((T *)c + i * c_row + v * LANES, 1);                             \
+    const T *at = b;                                                                           \
+    for (int64_t p = 0; p < k; p++) {                                                          \
+      V column[VECTORS];                                                                       \
+      __builtin_prefetch(soon, 0, 2);                                                          \
+      soon = (const char *)soon + soon_step;                                                   \
+      _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) column[v] =                    \
+          *(const Anywhere *)(at + v * LANES);                                                 \
+      at += b_step;                                                                            \
+      _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {                                \
+        const V one = third[i / 3][(i % 3) * a_row] - (V){0};                                  \
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[i][v] =                  \
+            MADD(one, column[v], sum[i][v]);                                                   \
+      }                                                                                        \
+      _Pragma("GCC unroll 16") for (int i = 0; i < rows; i += 3) third[i / 3] += a_step;       \
+    }                                                                                          \
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {                                  \
+      Anywhere *to = (Anywhere *)((T *)c + i * c_row);                                         \
+      _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) {                              \
+        if (add)                                                                               \
+          sum[i][v] += to[v];                                                                  \
+        to[v] = sum[i][v];                                                                     \
+      }                                                                                        \
+    }                                                                                          \
   }
 TILE(f32, float, F32s, MADD_F32)
 TILE(f64, double, F64s, MADD_F64)
@@ -90,8 +90,9 @@ TILE(s64, uint64_t, S64s, MADD_S64)
 #endif
 #define ROWS(name, n)                                                                            \
   static void name##_##n(int64_t k, const void *a, int64_t a_row, int64_t a_step, const void *b, \
-                         int64_t b_step, void *c, int64_t c_row, bool add, const void *soon) {   \
-    name##_rows(n, k, a, a_row, a_step, b, b_step, c, c_row, add, soon);                         \
+                         int64_t b_step, void *c, int64_t c_row, bool add, const void *soon,     \
+                         int64_t soon_step) {                                                    \
+    name##_rows(n, k, a, a_row, a_step, b, b_step, c, c_row, add, soon, soon_step);              \
   }
 EACH_ROWS(ROWS, f32)
 EACH_ROWS(ROWS, f64)
