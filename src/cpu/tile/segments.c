@@ -5,7 +5,7 @@
 //   v7 = maximum v6, #0
 //   v8 = exponential v7                                              v8 = exponential v7
 //
-// A run is of ops in one scope that stand one behind the other; what only finds an address goes before it. Narrow floats are
+// A run is of ops in one scope that stand one behind the other, on tiles or on single elements; what only finds an address goes before it. Narrow floats are
 // loaded and stored on the way where their elements lie side by side. What a run computes is written to its tile only if
 // something outside of the run reads it. Tiles may share a place, but then element by element: what is written there is written
 // after the last that reads it, of the same element, has been read.
@@ -25,6 +25,7 @@ typedef struct Segments {
   int *reads;    // by value: how many ops and accumulators read it
   int *emitted;  // by value: which op of the run at hand; -1
   bool one_row;  // tiles of the list at hand are rows
+  bool row;      // the list at hand is of tiles, not of single elements
 } Segments;
 
 typedef struct Run {
@@ -49,6 +50,8 @@ static void count_list(Segments *s, const TileOps *list) {
         s->reads[op->in[k]]++;
     for (int k = 0; k < op->access.n_index; k++)
       s->reads[op->access.index[k].value]++;
+    for (int k = 0; k < op->n_checks; k++)
+      s->reads[op->check[k].value]++;
     if (op->kind == TILE_REDUCE)
       count_block(s, op->block);
   }
@@ -78,7 +81,7 @@ static bool is_narrow(HlDtype dtype) {
 // Elements side by side, one row: the others are direct already.
 static bool is_side_by_side(const Segments *s, const TileOp *op) {
   const TileAccess *a = &op->access;
-  return s->one_row && is_narrow(a->dtype) && a->column_step == 1 && a->n_index == 0 && op->im < 0;
+  return s->row && s->one_row && is_narrow(a->dtype) && a->column_step == 1 && a->n_index == 0 && op->im < 0;
 }
 
 static EmitOp emit_op(const TileOp *op) {
@@ -91,7 +94,7 @@ static EmitOp emit_op(const TileOp *op) {
 
 static bool takes_vec(const Segments *s, const TileOp *op) {
   int is_const = 0;
-  if (op->kind != TILE_VEC || !s->nest->value[op->out].is_row)
+  if (op->kind != TILE_VEC || s->nest->value[op->out].is_row != s->row)
     return false;
   for (int k = 0; k < op->n_in; k++)
     is_const |= s->nest->value[op->in[k]].is_const << k;
@@ -106,7 +109,7 @@ static bool takes_vec(const Segments *s, const TileOp *op) {
 static bool only_finds_address(const Segments *s, const TileOp *op) {
   if (op->kind == TILE_SAME)
     return s->nest->value[op->out].dtype != HL_PRED && s->nest->value[op->in[0]].dtype != HL_PRED;
-  return op->kind == TILE_LOAD && op->access.direct;
+  return op->kind == TILE_LINE || (op->kind == TILE_LOAD && op->access.direct && s->row);
 }
 
 // --- A run as a segment --------------------------------------------------------------------------------
@@ -268,14 +271,20 @@ static void inner_blocks(Segments *s, const TileOps *list) {
 }
 
 static void segment_block(Segments *s, TileBlock *b) {
-  const bool outer = s->one_row;
-  for (int k = 0; k <= b->n_loops; k++)
+  const bool outer = s->one_row, row = s->row;
+  s->row = false;
+  for (int k = 0; k <= b->n_loops; k++) {
     inner_blocks(s, &b->level[k]);
-  if (b->column_var >= 0)
-    s->one_row = b->row_var < 0;
+    segment_list(s, &b->level[k]);
+  }
+  s->row = s->one_row = true;
+  segment_list(s, &b->head);
+  s->one_row = b->column_var >= 0 ? b->row_var < 0 : outer;
   inner_blocks(s, &b->tile);
+  s->row = b == &s->nest->grid || b->is_row || b->fold != TILE_FOLD_TILES;
   segment_list(s, &b->tile);
   segment_list(s, &b->step);
+  s->row = row;
   s->one_row = outer;
 }
 
