@@ -197,8 +197,32 @@ static void cut(Plan *p) {
   nest->seconds = p->cost * 1e-9;
 }
 
+// Whether rows go from memory to memory, without a tile between them.
+static bool only_moves(const Plan *p, const TileOps *ops) {
+  for (int k = 0; k < ops->n; k++) {
+    const TileOp *op = &ops->at[k];
+    const bool loads =
+        op->kind == TILE_LOAD && (op->access.direct || (op->aim && op->access.by_row));
+    const bool stores = op->kind == TILE_STORE && op->aimed;
+    const bool updates = op->kind == TILE_UPDATE && op->access.by_row;
+    if (!loads && !stores && !updates)
+      return false;
+  }
+  return p->gathers && ops->n > 0;
+}
+
+// Then a tile may be of many rows: of what is in the head they are the elements.
+static void lengthen_tile(Plan *p) {
+  TileBlock *g = &p->nest->grid;
+  if (g->row_var < 0 || !only_moves(p, &g->tile))
+    return;
+  const int64_t n = p->l->var[g->row_var].n;
+  g->rows = n < TILE_SIZE ? n : TILE_SIZE;
+}
+
 void plan_frame(Plan *p) {
   TileNest *nest = p->nest;
+  lengthen_tile(p);
   const Lower *l = p->l;
   nest->n_vars = l->n_vars;
   int64_t *extent = HL_ARRAY(p->arena, int64_t, l->n_vars + 1);

@@ -48,6 +48,8 @@ static TileAccess access_of(const Plan *p, Place where, int buffer, HlDtype dtyp
   a.row_step = step_of(at, row);
   a.column_step = step_of(at, column);
   a.by_row = in_row && block == 0 && row >= 0 && plan_by_row(p, at);
+  a.places = vec_places(p->l->maker->level);
+  a.keep = vec_keep(p->l->maker->level);
   const bool dense =
       row < 0 || (columns == p->l->var[column].n && a.row_step == a.column_step * columns);
   const bool moves = a.column_step != 0 || a.row_step != 0;

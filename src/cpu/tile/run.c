@@ -121,17 +121,23 @@ static bool holds(const Frame *f, const TileOp *op, int64_t k) {
 // Bytes from the start of the buffer to each row of the tile; -1: a check fails there.
 static const int64_t *find_rows(Frame *f, const TileOp *op) {
   const TileAccess *a = &op->access;
-  const int64_t size = hl_dtype_bytes(a->dtype), first = sum_at(f, &a->sum);
+  const int64_t size = hl_dtype_bytes(a->dtype), first = sum_at(f, &a->sum) * size;
   int64_t *place = (int64_t *)(void *)(f->values + f->nest->index_offset);
-  for (int64_t k = 0; k < f->rows; k++)
-    place[k] = (first + k * a->row_step) * size;
-  for (int j = 0; j < a->n_index; j++) {
+  a->places(f->rows, place, first, a->row_step * size, f->at[a->index[0].value],
+            a->index[0].k * size);
+  for (int j = 1; j < a->n_index; j++) {
     const int64_t *index = f->at[a->index[j].value], by = a->index[j].k * size;
     for (int64_t k = 0; k < f->rows; k++)
       place[k] += index[k] * by;
   }
-  for (int64_t k = 0; op->n_checks > 0 && k < f->rows; k++)
-    place[k] = holds(f, op, k) ? place[k] : -1;
+  for (int j = 0; j < op->n_checks; j++) {
+    const TileCheck *check = &op->check[j];
+    const int64_t *index = f->at[check->value];
+    if (f->nest->value[check->value].is_row)
+      a->keep(f->rows, place, index, check->n);
+    else if (*index < 0 || *index >= check->n)
+      memset(place, 0xff, sizeof *place * (size_t)f->rows);
+  }
   return place;
 }
 

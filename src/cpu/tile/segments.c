@@ -81,7 +81,8 @@ static bool is_narrow(HlDtype dtype) {
 // Elements side by side, one row: the others are direct already.
 static bool is_side_by_side(const Segments *s, const TileOp *op) {
   const TileAccess *a = &op->access;
-  return s->row && s->one_row && is_narrow(a->dtype) && a->column_step == 1 && a->n_index == 0 && op->im < 0;
+  return s->row && s->one_row && is_narrow(a->dtype) && a->column_step == 1 && a->n_index == 0 &&
+         op->im < 0;
 }
 
 static EmitOp emit_op(const TileOp *op) {

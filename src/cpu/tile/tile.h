@@ -78,6 +78,8 @@ typedef struct TileAccess {
     VecStore *store;
   };
   VecGather *gather;
+  VecPlaces *places;  // by_row
+  VecKeep *keep;
   VecTake *take;      // by_row, where rows lie densely
   VecTranspose *turn;
 } TileAccess;

@@ -71,6 +71,8 @@ SIMD_DECLARE(const VecFoldTable, vec_folds);
 SIMD_DECLARE(const VecScanTable, vec_scans);
 SIMD_DECLARE(const VecJoinTable, vec_joins);
 SIMD_DECLARE(const VecFoldRowsTable, vec_row_folds);
+SIMD_DECLARE(VecPlaces, vec_places);
+SIMD_DECLARE(VecKeep, vec_keep);
 SIMD_DECLARE(VecTake, vec_take);
 SIMD_DECLARE(VecPut, vec_put);
 SIMD_DECLARE(const VecMemoryTable, vec_memory);

@@ -36,6 +36,8 @@ VECTOR(int64_t)
 VECTOR(float)
 VECTOR(double)
 
+enum { AHEAD = 16 };  // rows of joins that are on their way
+
 // Lanes change places with those so many bytes further: halves, quarters, and so on.
 #if defined(__clang__)
 #define SHUFFLED(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
@@ -120,6 +122,8 @@ static inline uint64_t_vector swapped(uint64_t_vector v, int bytes) {
     enum { LANES = VEC_BYTES / sizeof(T) };                                                        \
     const T *x = in;                                                                               \
     for (int64_t r = 0; r < rows; r++, x += n) {                                                   \
+      if (r + AHEAD < rows)                                                                        \
+        __builtin_prefetch((const char *)base + place[r + AHEAD], 1);                              \
       if (place[r] < 0)                                                                            \
         continue;                                                                                  \
       T *to = (T *)(void *)((char *)base + place[r]);                                              \

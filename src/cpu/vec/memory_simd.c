@@ -404,11 +404,21 @@ static inline void copy_row(char *to, const char *from, int64_t n) {
 #undef BY
 }
 
-void SIMD(vec_take)(int64_t rows, int64_t bytes, void *out, const void *base,
-                    const int64_t *place) {
-  enum { AHEAD = 8 };  // rows that are on their way
-  char *to = out;
-  const char *from = base;
+void SIMD(vec_places)(int64_t n, int64_t *place, int64_t first, int64_t step, const int64_t *index,
+                      int64_t by) {
+  VEC_EACH(k, n)
+  place[k] = first + k * step + index[k] * by;
+}
+
+void SIMD(vec_keep)(int64_t n, int64_t *place, const int64_t *index, int64_t limit) {
+  VEC_EACH(k, n)
+  place[k] = (uint64_t)index[k] < (uint64_t)limit ? place[k] : -1;
+}
+
+enum { AHEAD = 16 };  // rows that are on their way
+
+static inline void take_rows(int64_t rows, int64_t bytes, char *to, const char *from,
+                             const int64_t *place) {
   for (int64_t r = 0; r < rows; r++, to += bytes) {
     if (r + AHEAD < rows)
       __builtin_prefetch(from + place[r + AHEAD]);
@@ -416,9 +426,37 @@ void SIMD(vec_take)(int64_t rows, int64_t bytes, void *out, const void *base,
   }
 }
 
-void SIMD(vec_put)(int64_t rows, int64_t bytes, void *base, const int64_t *place, const void *in) {
-  const char *from = in;
-  for (int64_t r = 0; r < rows; r++, from += bytes)
+static inline void put_rows(int64_t rows, int64_t bytes, char *to, const int64_t *place,
+                            const char *from) {
+  for (int64_t r = 0; r < rows; r++, from += bytes) {
+    if (r + AHEAD < rows)
+      __builtin_prefetch(to + place[r + AHEAD], 1);
     if (place[r] >= 0)
-      copy_row((char *)base + place[r], from, bytes);
+      copy_row(to + place[r], from, bytes);
+  }
+}
+
+// Sizes for which a row is a few moves.
+#define BY_SIZE(bytes, call)   \
+  switch (bytes) {             \
+  case 4: call(4); break;      \
+  case 8: call(8); break;      \
+  case 16: call(16); break;    \
+  case 32: call(32); break;    \
+  case 64: call(64); break;    \
+  case 128: call(128); break;  \
+  default: call(bytes); break; \
+  }
+
+void SIMD(vec_take)(int64_t rows, int64_t bytes, void *out, const void *base,
+                    const int64_t *place) {
+#define TAKE(n) take_rows(rows, n, out, base, place)
+  BY_SIZE(bytes, TAKE)
+#undef TAKE
+}
+
+void SIMD(vec_put)(int64_t rows, int64_t bytes, void *base, const int64_t *place, const void *in) {
+#define PUT(n) put_rows(rows, n, base, place, in)
+  BY_SIZE(bytes, PUT)
+#undef PUT
 }

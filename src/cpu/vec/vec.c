@@ -151,6 +151,16 @@ VecJoin *vec_join(CpuLevel level, VecOp op, HlDtype dtype) {
   return (*joins[level])[op][class_of(dtype)];
 }
 
+VecPlaces *vec_places(CpuLevel level) {
+  static VecPlaces *const places[CPU_LEVELS] = SIMD_LEVELS(vec_places);
+  return places[level];
+}
+
+VecKeep *vec_keep(CpuLevel level) {
+  static VecKeep *const keep[CPU_LEVELS] = SIMD_LEVELS(vec_keep);
+  return keep[level];
+}
+
 VecTake *vec_take(CpuLevel level) {
   static VecTake *const take[CPU_LEVELS] = SIMD_LEVELS(vec_take);
   return take[level];

@@ -64,6 +64,11 @@ VecIota *vec_iota(CpuLevel level, HlDtype dtype);
 typedef void VecTranspose(int64_t rows, int64_t columns, void *to, int64_t to_stride, const void *from, int64_t from_stride);
 VecTranspose *vec_transpose(CpuLevel level, int size);
 
+// place[k] = first + k * step + index[k] * by; and -1 where index[k] is not one of 0 to limit - 1.
+typedef void VecPlaces(int64_t n, int64_t *place, int64_t first, int64_t step, const int64_t *index, int64_t by);
+VecPlaces *vec_places(CpuLevel level);
+typedef void VecKeep(int64_t n, int64_t *place, const int64_t *index, int64_t limit);
+VecKeep *vec_keep(CpuLevel level);
 // Rows of so many bytes, from or to base + place[r] bytes; what is taken or put lies one behind the other. vec_put leaves out rows
 // whose place is negative, and puts the others one after another.
 typedef void VecTake(int64_t rows, int64_t bytes, void *out, const void *base, const int64_t *place);
