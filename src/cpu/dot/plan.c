@@ -291,6 +291,7 @@ static void cut(DotPlan *p) {
     FEW_ROWS = 64,
     MANY_ROWS = 256,
     FEW_COLUMNS = 128,
+    STRIP = 128,  // columns that a chunk packs for itself
     SMALL = 1 << 25
   };
   const int64_t span_bytes = 32 << 20, strip_bytes = 3 << 19, work = 4000000;
@@ -306,7 +307,8 @@ static void cut(DotPlan *p) {
   if (is_small) {
     rows = at_most(m, MANY_ROWS / p->parts);
   } else if (m <= MANY_ROWS) {
-    p->bn = even_part(n, at_least(n / CHUNKS, FEW_COLUMNS), nr);
+    const bool packs_both = packs_a && packs_b && n < FEW_CHUNKS * FEW_COLUMNS;
+    p->bn = even_part(n, at_least(n / CHUNKS, packs_both ? FEW_COLUMNS / 2 : FEW_COLUMNS), nr);
     const int64_t across = (n + p->bn - 1) / p->bn;
     rows = across >= FEW_CHUNKS ? at_most(m, MANY_ROWS / p->parts)
                                 : at_least(m * across / CHUNKS, FEW_ROWS);
@@ -317,8 +319,9 @@ static void cut(DotPlan *p) {
   p->bm = even_part(m, rows, p->side[0].is_direct ? 1 : mr);
   if (p->side[0].is_direct)
     p->side[0].width = (int)even_part(p->bm, mr, 1);
-  p->hot = even_part(at_most(p->bn, DOT_HOT / p->parts), DOT_HOT / p->parts, nr);
   p->shared[1] = packs_b && m > p->bm && !is_small;
+  const int64_t hot = (packs_b && !p->shared[1] ? STRIP : DOT_HOT) / p->parts;
+  p->hot = even_part(at_most(p->bn, hot), hot, nr);
   p->span = at_most(dot_round_up(n, nr), dot_round_up(at_least(span_bytes / k_bytes, nr), nr));
   p->shared[0] = packs_a && cuts_n && (!p->shared[1] || p->span >= n);
   p->group = m <= p->bm && n <= p->bn && !p->shared[0]
