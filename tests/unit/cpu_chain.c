@@ -141,18 +141,18 @@ static void others_are_left(void **state) {
 
 // --- Programs -------------------------------------------------------------------------------------
 
-static int64_t chains_of(HlCpuProgram *program) {
+static int64_t steps_of(HlCpuProgram *program, const char *kind) {
   HlArena *arena = hl_arena_new();
   const HlCpuReport report = hl_cpu_report(arena, program);
   int64_t n = 0;
   for (int k = 0; k < report.n; k++)
-    n += strcmp(report.steps[k].kind, "chain") == 0 ? report.steps[k].n : 0;
+    n += strcmp(report.steps[k].kind, kind) == 0 ? report.steps[k].n : 0;
   hl_arena_free(arena);
   return n;
 }
 
-// Runs a module that is ready to run as a program and by the interpreter; how many chains it has.
-static int64_t run_program(const char *text) {
+// Runs a module that is ready to run as a program and by the interpreter; how many steps of a kind it has.
+static int64_t run_program(const char *text, const char *kind) {
   HlCx *cx = hl_cx_new();
   HlModule *m = hl_text_parse(cx, text);
   if (!m)
@@ -169,7 +169,7 @@ static int64_t run_program(const char *text) {
   if (!hl_compare(cx, 1, (const HlLiteral *const *)got, (const HlLiteral *const *)expected, &how,
                   &found))
     fail_msg("%lld of %lld differ\n%s", (long long)found.n_different, (long long)found.n, text);
-  const int64_t n = chains_of(program);
+  const int64_t n = steps_of(program, kind);
   for (int k = 0; k < 4; k++)
     hl_literal_unref(args[k]);
   hl_literal_unref(got[0]);
@@ -211,9 +211,56 @@ static void programs_find_chains(void **state) {
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     char text[4000];
     snprintf(text, sizeof text, "HloModule m, is_scheduled=true\nENTRY e {\n%s}\n", cases[k].text);
-    const int64_t chains = run_program(text);
+    const int64_t chains = run_program(text, "chain");
     if (chains != cases[k].chains)
       fail_msg("%lld chains\n%s", (long long)chains, text);
+  }
+}
+
+#define P " = f32[70,50] parameter"
+#define PRODUCT(a, b) \
+  " = f32[70,90] dot(" a ", " b "), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+#define TURNED " = f32[70,90]{0,1} "
+
+// A dot whose copy alone is wanted has the copy's layout.
+static void copies_are_made_by_dots(void **state) {
+  static const struct {
+    const char *text;
+    int64_t others;  // steps that are no dots
+  } cases[] = {
+      {" a" P "(0)\n b = f32[90,50] parameter(1)\n d" PRODUCT("a", "b") " ROOT c" TURNED
+                                                                        "copy(d)\n",
+       0},
+      {" a" P
+       "(0)\n b = f32[50,90] parameter(1)\n d = f32[70,90] fusion(b, a), kind=kCustom, calls=f\n"
+       " ROOT c" TURNED "copy(d)\n",
+       0},
+      // Somebody else looks at the dot.
+      {" a" P "(0)\n b = f32[90,50] parameter(1)\n d" PRODUCT("a", "b") " c" TURNED "copy(d)\n"
+                                                                        " ROOT s" TURNED
+                                                                        "add(c, d)\n",
+       2},
+      // The copy may lie where the dot's operand was.
+      {" x = f32[60,60] parameter(0)\n b = f32[60,60] parameter(1)\n a = f32[60,60] negate(x)\n"
+       " d = f32[60,60] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+       " c = f32[60,60]{0,1} copy(d)\n ROOT s = f32[60,60]{0,1} tanh(c)\n",
+       -1},
+      // Another type.
+      {" a" P "(0)\n b = f32[90,50] parameter(1)\n d" PRODUCT(
+           "a", "b") " ROOT c = bf16[70,90]{0,1} convert(d)\n",
+       1},
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    char text[4000];
+    snprintf(
+        text, sizeof text,
+        "HloModule m, is_scheduled=true\nf {\n y = f32[50,90] parameter(0)\n x" P "(1)\n"
+        " ROOT r = f32[70,90] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n"
+        "ENTRY e {\n%s}\n",
+        cases[k].text);
+    const int64_t n = run_program(text, "tile");
+    if (cases[k].others >= 0 && n != cases[k].others)
+      fail_msg("%lld steps besides\n%s", (long long)n, text);
   }
 }
 
@@ -222,6 +269,7 @@ int main(void) {
       cmocka_unit_test(one_fusion),
       cmocka_unit_test(others_are_left),
       cmocka_unit_test(programs_find_chains),
+      cmocka_unit_test(copies_are_made_by_dots),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

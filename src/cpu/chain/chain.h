@@ -6,6 +6,8 @@
 //
 // Between two dots may stand whatever a tile program computes, if a row of the one's result depends on the same row of the other's
 // alone (cpu/tile/box.h finds out). How boxes are cut depends on the shapes alone.
+//
+// A dot and a copy of it, which wants another layout, are a chain, too: the dot puts its result there at once.
 #ifndef HILO_CPU_CHAIN_CHAIN_H
 #define HILO_CPU_CHAIN_CHAIN_H
 
@@ -22,6 +24,7 @@ typedef struct Chain {
   int n_sources;                              // arrays that are read: the kernel's buffers, and behind them the result
   const TileSource *source;
   const CpuKernel *kernel;
+  bool apart;                                 // the result must not be where anything is that is read
 } Chain;
 
 // Whether there is a chain that ends with `last`; in the maker's arena.

@@ -475,8 +475,27 @@ static bool find(CpuMaker *maker, const HlInst *last, bool alone, Chain *out) {
   return m.dot && is_plain(m.dot) && (try_side(&m, 0, alone) || try_side(&m, 1, alone));
 }
 
+// A dot that nobody looks at but a copy.
+static bool find_copied(CpuMaker *maker, const HlInst *last, Chain *out) {
+  const HlInst *dot = last->op == HL_OP_COPY ? last->operands[0] : NULL;
+  *out = (Chain){.last = last, .n_members = 2, .member = {last, dot}, .apart = true};
+  if (!dot || !has_dot(dot) || !may_be_member(dot) || !used_by_members_alone(out) ||
+      dot->n_operands > CHAIN_MAX_SOURCES)
+    return false;
+  out->n_sources = (int)dot->n_operands;
+  TileSource *source = HL_ARRAY(maker->arena, TileSource, out->n_sources + 1);
+  out->source = source;
+  for (int k = 0; k < out->n_sources; k++) {
+    if (!hl_shape_is_array(dot->operands[k]->shape))
+      return false;
+    source[k] = (TileSource){dot->operands[k], 0};
+  }
+  out->kernel = dot_kernel(maker, dot, last->shape);
+  return out->kernel != NULL;
+}
+
 bool chain_find(CpuMaker *maker, const HlInst *last, Chain *out) {
-  return find(maker, last, false, out);
+  return find(maker, last, false, out) || find_copied(maker, last, out);
 }
 
 static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {

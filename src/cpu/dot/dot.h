@@ -11,9 +11,7 @@
 #ifndef HILO_CPU_DOT_DOT_H
 #define HILO_CPU_DOT_DOT_H
 
-#include "cpu/pool/pool.h"
-#include "cpu/simd.h"
-#include "hilo/ir.h"
+#include "cpu/kernel/kernel.h"
 
 typedef enum DotArray { DOT_A, DOT_B, DOT_C } DotArray;
 typedef struct DotLoop {
@@ -45,6 +43,10 @@ typedef struct DotEpilogue {
   void *user;
   size_t scratch;     // bytes that it wants to scribble on
 } DotEpilogue;
+
+// The kernel of a dot, or of a fusion that is nothing but one, whose result is to lie as `result` says, not as its own shape does; its
+// buffers are those of the instruction. NULL: the kind does not take it.
+CpuKernel *dot_kernel(CpuMaker *maker, const HlInst *inst, const HlShape *result);
 
 // Whether a dot is of an algorithm that is computed as if there were none.
 bool dot_is_plain(const HlInst *dot);

@@ -92,12 +92,12 @@ static const void *constant_of(HlArena *arena, const HlInst *inst) {
   return literal->data;
 }
 
-static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
+CpuKernel *dot_kernel(CpuMaker *maker, const HlInst *inst, const HlShape *result) {
   const HlInst *dot = dot_in(inst);
   if (!dot || !dot_is_plain(dot))
     return NULL;
   Kernel *kernel = HL_NEW(maker->arena, Kernel);
-  const HlShape *shape[3] = {NULL, NULL, inst->shape};
+  const HlShape *shape[3] = {NULL, NULL, result};
   const void *constant[2] = {NULL, NULL};
   for (int k = 0; k < 2; k++) {
     const int operand = operand_of(inst, dot, k);
@@ -117,6 +117,10 @@ static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
     return NULL;
   kernel->kernel = (CpuKernel){&cpu_kind_dot, (int)inst->n_operands + 1, dot_seconds(kernel->plan)};
   return &kernel->kernel;
+}
+
+static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
+  return dot_kernel(maker, inst, inst->shape);
 }
 
 static bool run(const CpuKernel *base, CpuTeam *team, void *const *buffer, const char **why) {

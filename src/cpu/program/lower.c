@@ -272,13 +272,26 @@ static bool stays(const Lower *l, const HlComp *comp, int last, const Chain *cha
   return true;
 }
 
+static bool is_apart(const Lower *l, const Chain *chain) {
+  const Bytes made = {place_of_leaf(l, chain->last, 0), cpu_bytes(chain->last->shape)};
+  for (int s = 0; s < chain->n_sources; s++) {
+    const TileSource *source = &chain->source[s];
+    const Bytes read = {place_of_leaf(l, source->inst, source->leaf),
+                        cpu_bytes(cpu_leaf(source->inst->shape, source->leaf))};
+    if (overlap(&made, &read))
+      return false;
+  }
+  return true;
+}
+
 static bool find_chains(Lower *l, const HlComp *comp, Chains *out) {
   *out = (Chains){HL_ARRAY(l->scratch, const Chain *, comp->next_id + 1),
                   HL_ARRAY(l->scratch, bool, comp->next_id + 1)};
   for (int k = (int)comp->n_insts - 1; k >= 0; k--) {
     const HlInst *last = comp->schedule[k];
     Chain found;
-    if (out->gone[last->id] || !chain_find(&l->maker, last, &found) || !stays(l, comp, k, &found)) {
+    if (out->gone[last->id] || !chain_find(&l->maker, last, &found) || !stays(l, comp, k, &found) ||
+        (found.apart && !is_apart(l, &found))) {
       if (hl_cx_n_errors(l->cx))
         return false;
       continue;
