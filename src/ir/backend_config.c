@@ -121,7 +121,9 @@ typedef struct Field {
 } Field;
 
 static const char *skip_space(const char *at) {
-  return at + strspn(at, " \n\t\r");
+  while (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r')
+    at++;
+  return at;
 }
 
 // The quote that ends the string that one at `at` begins, or the end of the text.
@@ -153,16 +155,26 @@ static const char *value_end(const char *at) {
   }
 }
 
-// Reads the next field; `*at` is behind the opening brace or the field before. False: there is none.
-static bool next_field(const char **at, Field *out) {
-  const char *name = *at + strspn(*at, " \n\t\r,");
-  const char *end = *name == '"' ? string_end(name) : "";
+// Where the value of the next field begins, and its name; `*at` is behind the opening brace or the field before. NULL: there
+// is none.
+static const char *next_value(const char *at, HlStr *name) {
+  while (*at == ',' || skip_space(at) != at)
+    at++;
+  const char *end = *at == '"' ? string_end(at) : "";
   const char *colon = *end ? skip_space(end + 1) : "";
   if (*colon != ':')
+    return NULL;
+  *name = (HlStr){at + 1, (size_t)(end - at - 1)};
+  return skip_space(colon + 1);
+}
+
+// Reads the next field; `*at` as above. False: there is none.
+static bool next_field(const char **at, Field *out) {
+  const char *value = next_value(*at, &out->name);
+  if (!value)
     return false;
-  const char *value = skip_space(colon + 1);
   *at = value_end(value);
-  *out = (Field){{name + 1, (size_t)(end - name - 1)}, {value, (size_t)(*at - value)}};
+  out->value = (HlStr){value, (size_t)(*at - value)};
   return true;
 }
 
@@ -181,18 +193,23 @@ static bool is_object(const char *text, int *n_fields) {
   return *at == '}' && !*skip_space(at + 1);
 }
 
-static bool is_named(const Field *field, const char *name, size_t n) {
-  return field->name.n == n && memcmp(field->name.at, name, n) == 0;
+static bool is_named(HlStr field, const char *name, size_t n) {
+  return field.n == n && memcmp(field.at, name, n) == 0;
+}
+
+// Where the value of a field of an object begins; NULL: there is none.
+static const char *value_begin(const char *text, const char *name, size_t n) {
+  HlStr field;
+  for (const char *at = object_begin(text); at && (at = next_value(at, &field)); at = value_end(at))
+    if (is_named(field, name, n))
+      return at;
+  return NULL;
 }
 
 // The value of a field of an object; .at NULL: there is none.
 static HlStr value_of(const char *text, const char *name, size_t n) {
-  const char *at = object_begin(text);
-  Field field;
-  while (at && next_field(&at, &field))
-    if (is_named(&field, name, n))
-      return field.value;
-  return (HlStr){0};
+  const char *at = value_begin(text, name, n);
+  return at ? (HlStr){at, (size_t)(value_end(at) - at)} : (HlStr){0};
 }
 
 // --- Paths ----------------------------------------------------------------------------------------
@@ -209,14 +226,20 @@ static Step step_of(const char *path) {
   return (Step){n, may_lack, is_last, n + may_lack + !is_last};
 }
 
+static bool begins_with(const char *path, const char *step, size_t n) {
+  return strncmp(path, step, n) == 0 && (path[n] == '.' || path[n] == '?' || path[n] == '\0');
+}
+
 // The value at the end of a path; .at NULL: there is none.
 static HlStr find(const char *text, const char *path) {
   for (;;) {
     const Step step = step_of(path);
-    const HlStr value = value_of(text, path, step.n);
-    if (step.is_last || (!value.at && !step.may_lack))
-      return value;
-    text = value.at ? value.at : text;
+    if (step.is_last)
+      return value_of(text, path, step.n);
+    const char *value = value_begin(text, path, step.n);
+    if (!value && !step.may_lack)
+      return (HlStr){0};
+    text = value ? value : text;
     path += step.all;
   }
 }
@@ -317,15 +340,24 @@ static void read_row(HlArena *arena, const Row *row, HlStr value, char *member) 
 
 // An object whose fields are found once, however many rows ask for them.
 typedef struct Object {
+  const char *text;  // its opening brace; or what is no object, or NULL
+  size_t path;       // letters that lead to it
   const char *rest;  // what nobody has looked at; NULL: it is no object
   int n;
   Field seen[32];  // in front of it
 } Object;
 
+static void object_open(Object *object, const char *text, size_t path) {
+  object->text = text;
+  object->path = path;
+  object->rest = text ? object_begin(text) : NULL;
+  object->n = 0;
+}
+
 // As value_of.
 static HlStr value_in(Object *object, const char *name, size_t n) {
   for (int k = 0; k < object->n; k++)
-    if (is_named(&object->seen[k], name, n))
+    if (is_named(object->seen[k].name, name, n))
       return object->seen[k].value;
   Field field;
   for (const char *at = object->rest; at && next_field(&at, &field);) {
@@ -333,7 +365,7 @@ static HlStr value_in(Object *object, const char *name, size_t n) {
       object->seen[object->n++] = field;
       object->rest = at;
     }
-    if (is_named(&field, name, n))
+    if (is_named(field.name, name, n))
       return field.value;
   }
   return (HlStr){0};
@@ -345,28 +377,33 @@ static size_t last_step(const char *path) {
   return point ? (size_t)(point + 1 - path) : 0;
 }
 
-// The object that holds the last step of a path; `n` letters lead to it.
-static void open_object(Object *object, const char *text, const char *path, size_t n) {
-  for (const char *end = path + n; text && path < end;) {
-    const Step step = step_of(path);
-    const HlStr value = value_of(text, path, step.n);
-    if (value.at || !step.may_lack)
-      text = value.at;
-    path += step.all;
-  }
-  object->n = 0;
-  object->rest = text ? object_begin(text) : NULL;
+// The object that the next step of a path leads to.
+static void open_next(Object *from, const char *path, Object *to) {
+  const Step step = step_of(path + from->path);
+  const char *value = value_in(from, path + from->path, step.n).at;
+  object_open(to, value || !step.may_lack ? value : from->text, from->path + step.all);
 }
 
 static void read_rows(HlArena *arena, const Row *rows, int n, const char *text, void *out) {
-  Object object;
+  Object open[4];  // each inside the one before, on the way to the row's last step
+  int top = 0;
+  object_open(&open[0], text, 0);
+  if (!open[0].rest) {
+    for (int k = 0; k < n; k++)
+      put_absent(&rows[k], (char *)out + rows[k].at);
+    return;
+  }
   for (int k = 0; k < n; k++) {
     const char *path = rows[k].path;
     const size_t last = last_step(path);
-    if (k == 0 || last != last_step(rows[k - 1].path) || memcmp(path, rows[k - 1].path, last) != 0)
-      open_object(&object, text, path, last);
+    while (open[top].path > last || memcmp(path, rows[k ? k - 1 : 0].path, open[top].path) != 0)
+      top--;
+    for (; open[top].path < last; top++) {
+      assert(top + 1 < (int)HL_COUNT_OF(open));
+      open_next(&open[top], path, &open[top + 1]);
+    }
     char *member = (char *)out + rows[k].at;
-    const HlStr value = value_in(&object, path + last, step_of(path + last).n);
+    const HlStr value = value_in(&open[top], path + last, step_of(path + last).n);
     if (value.at)
       read_row(arena, &rows[k], value, member);
     else
@@ -472,14 +509,29 @@ static Group group_at(const Writer *w, int first, int end, size_t skip) {
   g.has_object_row = w->rows[first].kind == KIND_OBJECT && step.is_last;
   g.skip += g.has_object_row;  // the other rows have a point there
   g.is_field = step.is_last && !g.has_object_row;
-  while (g.end < end && step_of(w->rows[g.end].path + skip).n == step.n &&
-         memcmp(w->rows[g.end].path + skip, path, step.n) == 0)
+  while (g.end < end && begins_with(w->rows[g.end].path + skip, path, step.n))
     g.end++;
   return g;
 }
 
+// Whether a row's values are the same bit by bit, so that they would be written the same.
+static bool are_same(const Row *row, const char *a, const char *b) {
+  switch (row->kind) {
+  case KIND_FLAG:
+  case KIND_OBJECT: return *(const bool *)a == *(const bool *)b;
+  case KIND_INT:
+  case KIND_LONG:
+  case KIND_HLO: return *(const int64_t *)a == *(const int64_t *)b;
+  case KIND_WORD: return memcmp(a, b, sizeof(int)) == 0;
+  case KIND_MAYBE: return !((const HlMaybeInt *)a)->given && !((const HlMaybeInt *)b)->given;
+  case KIND_SOME:
+  case KIND_TILE: return !((const HlI64s *)a)->at && !((const HlI64s *)b)->at;
+  default: return false;
+  }
+}
+
 static bool row_differs(const Writer *w, const Row *row) {
-  if (row->kind == KIND_REST)
+  if (row->kind == KIND_REST || are_same(row, w->was + row->at, w->to + row->at))
     return false;
   HlBuf a = {0}, b = {0};
   put_value(&a, row, w->was + row->at);
@@ -535,10 +587,12 @@ static void put_group(Writer *w, const Group *g, const char *old, bool in_new) {
 
 // The group of a field; false: the field is unknown.
 static bool find_group(const Writer *w, HlStr name, int first, int end, size_t skip, Group *out) {
-  for (int k = first; k < end; k = out->end) {
+  for (int k = first; k < end; k++) {
+    const char *path = w->rows[k].path + skip;
+    if (!begins_with(path, name.at, name.n))
+      continue;
     *out = group_at(w, k, end, skip);
-    if (out->n == name.n && memcmp(out->name, name.at, name.n) == 0)
-      return true;
+    return true;
   }
   return false;
 }
