@@ -144,7 +144,21 @@ void hl_replace_uses(HlInst *of, HlInst *by) {
     hl_set_root(of->comp, by);
 }
 
+static bool are_in_order(const HlInst *of, int n, HlInst *const *users) {
+  const HlUse *use = of->first_use;
+  for (int k = 0; k < n; k++)
+    for (uint32_t i = 0; i < users[k]->n_operands; i++)
+      if (users[k]->operands[i] == of) {
+        if (!use || use->user != users[k] || use->number != (int)i)
+          return false;
+        use = use->next;
+      }
+  return !use;
+}
+
 void ir_order_users(HlInst *of, int n, HlInst *const *users) {
+  if (are_in_order(of, n, users))
+    return;
   for (int k = 0; k < n; k++)
     for (uint32_t i = 0; i < users[k]->n_operands; i++)
       if (users[k]->operands[i] == of) {

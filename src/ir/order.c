@@ -40,6 +40,13 @@ static void visit(PostOrder *p, HlInst *start) {
   }
 }
 
+// What is about to be walked lies about in memory: it is on its way before the walk asks for it. Of a large computation, some.
+static void fetch_insts(const HlComp *comp) {
+  const uint32_t n = comp->next_id < 256 ? comp->next_id : 256;
+  for (uint32_t id = 0; id < n; id++)
+    __builtin_prefetch(comp->by_id[id]);
+}
+
 // Each edge is pushed once, each instruction without users once.
 static size_t stack_size(const HlComp *comp) {
   size_t n = comp->n_insts + 1;
@@ -54,6 +61,7 @@ HlInst **hl_post_order(HlArena *arena, const HlComp *comp) {
   HlMark mark = hl_arena_mark(arena);
   PostOrder p = {.out = out};
   p.state = HL_ARRAY(arena, uint8_t, comp->next_id + 1);
+  fetch_insts(comp);
   p.stack = HL_ARRAY(arena, HlInst *, stack_size(comp));
   for (uint32_t id = 0; id < comp->next_id; id++)  // ids grow in creation order
     if (comp->by_id[id] && !comp->by_id[id]->first_use)
