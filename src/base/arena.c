@@ -67,21 +67,32 @@ static void unmap(void *at, int64_t size) {
   munmap(at, (size_t)size);
 }
 
-enum { KEPT = 6 };
-static _Atomic(Chunk *) kept[KEPT];  // of no arena, LAST_CHUNK bytes each, as they were left
+enum { KEPT_SIZES = 2, KEPT = 6 };  // of one and of two huge pages: as many bytes of each
+static _Atomic(Chunk *) kept[KEPT_SIZES][KEPT];  // of no arena, as they were left
+
+// Where chunks of a size are kept, n of them: none if they are not.
+static _Atomic(Chunk *) *kept_of(size_t size, int *n) {
+  const size_t pages = size / LAST_CHUNK;
+  *n = pages <= KEPT_SIZES ? KEPT / (int)pages : 0;
+  return kept[*n ? pages - 1 : 0];
+}
 
 static bool put_kept(Chunk *chunk) {
-  for (int k = 0; k < KEPT; k++) {
+  int n;
+  _Atomic(Chunk *) *of_size = kept_of(chunk->mapped, &n);
+  for (int k = 0; k < n; k++) {
     Chunk *none = NULL;
-    if (atomic_compare_exchange_strong(&kept[k], &none, chunk))
+    if (atomic_compare_exchange_strong(&of_size[k], &none, chunk))
       return true;
   }
   return false;
 }
 
-static Chunk *take_kept(void) {
-  for (int k = 0; k < KEPT; k++) {
-    Chunk *chunk = atomic_exchange(&kept[k], NULL);
+static Chunk *take_kept(size_t size) {
+  int n;
+  _Atomic(Chunk *) *of_size = kept_of(size, &n);
+  for (int k = 0; k < n; k++) {
+    Chunk *chunk = atomic_exchange(&of_size[k], NULL);
     if (!chunk)
       continue;
     cut_chunk(chunk, 0);
@@ -115,7 +126,7 @@ static Chunk *map_huge(const HlArena *arena, size_t *total) {
   if (!base_may_allocate())
     base_out_of_memory(*total);
   const size_t size = (*total + LAST_CHUNK - 1) & ~(LAST_CHUNK - 1);
-  Chunk *chunk = size == LAST_CHUNK ? take_kept() : NULL;
+  Chunk *chunk = take_kept(size);
   chunk = chunk ? chunk : map_chunk(size);
   if (!chunk)
     return NULL;
@@ -135,7 +146,7 @@ static void free_chunk(HlArena *arena, Chunk *chunk) {
 #if defined(MADV_HUGEPAGE)
   if (chunk->mapped) {
     base_unmade(chunk);
-    if (chunk->mapped > LAST_CHUNK || !put_kept(chunk))
+    if (!put_kept(chunk))
       unmap(chunk, (int64_t)chunk->mapped);
     return;
   }

@@ -1,6 +1,6 @@
 // sym.c: strings interned in an arena, and the hash that everything uses.
 //
-// The table is open addressing with linear probing, at most half full (a copy's three quarters), in the arena like the
+// The table is open addressing with linear probing, at most three quarters full, in the arena like the
 // symbols themselves. A slot repeats hash and length, so that only a symbol that almost surely
 // matches is touched. The hash reads words, not bytes (after wyhash, https://github.com/wangyi-
 // fudan/wyhash): names are most of what a parser reads.
@@ -105,7 +105,7 @@ const HlSym *hl_syms_add(HlSyms *syms, const char *text, size_t n) {
   if (n)
     memcpy((char *)sym + offsetof(HlSym, text), text, n);
   BASE_SET(syms->undo, *slot, ((Slot){sym, hash, (uint32_t)n}));
-  if (syms->count > syms->mask / 2)
+  if (syms->count > syms->mask / 4 * 3)
     grow_slots(syms);
   return sym;
 }
