@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/vec.h"
 #include "hilo/pass.h"
 
 // --- Users --------------------------------------------------------------------------------------
@@ -170,22 +171,38 @@ bool hl_is_elementwise(const HlInst *inst) {
   return hl_op_info[inst->op].traits & HL_T_ELEMENTWISE;
 }
 
-// Backwards from `b`, over what stands between the two in the list.
+typedef struct Above {
+  HlArena *arena;
+  const HlInst *first;  // what stands before it does not matter
+  uint64_t *seen;       // by id
+  VEC(const HlInst *) waiting;
+} Above;
+
+static void look_above(Above *above, const HlInst *inst) {
+  uint64_t *word = &above->seen[inst->id / 64], bit = (uint64_t)1 << (inst->id % 64);
+  if ((*word & bit) || hl_stands_before(inst, above->first))
+    return;
+  *word |= bit;
+  vec_push_in(above->arena, &above->waiting, inst);
+}
+
+// Backwards from `b`, as far as `a` stands.
 bool hl_reaches(HlPass *p, const HlInst *a, const HlInst *b) {
   if (a == b)
     return true;
   HlMark mark = hl_arena_mark(p->arena);
-  bool *seen = HL_ARRAY(p->arena, bool, a->comp->next_id);
-  seen[b->id] = true;
+  Above above = {.arena = p->arena,
+                 .first = a,
+                 .seen = HL_ARRAY(p->arena, uint64_t, a->comp->next_id / 64 + 1)};
   bool found = false;
-  for (const HlInst *inst = b; inst && inst != a && !found; inst = inst->prev) {
-    if (!seen[inst->id])
-      continue;
+  for (const HlInst *inst = b; inst; inst = above.waiting.n > 0 ? vec_pop(&above.waiting) : NULL) {
+    found = inst == a;
+    if (found)
+      break;
     for (uint32_t k = 0; k < inst->n_operands; k++)
-      seen[inst->operands[k]->id] = true;
+      look_above(&above, inst->operands[k]);
     for (int k = 0; inst->control && k < inst->control->n_preds; k++)
-      seen[inst->control->preds[k]->id] = true;
-    found = seen[a->id];
+      look_above(&above, inst->control->preds[k]);
   }
   hl_arena_release(p->arena, mark);
   return found;

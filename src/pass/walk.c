@@ -28,8 +28,11 @@ HlInst **hl_pass_insts(HlPass *p, const HlComp *comp, int *n) {
   HlInst **all = HL_ARRAY(p->arena, HlInst *, comp->n_insts + 1);
   base_look();
   *n = 0;
-  for (HlInst *inst = comp->first; inst; inst = inst->next)
+  for (HlInst *inst = hl_listed_by_id(comp) ? NULL : comp->first; inst; inst = inst->next)
     all[(*n)++] = inst;
+  for (uint32_t id = 0; *n < (int)comp->n_insts; id++)  // does not wait for one to know the next
+    if (comp->by_id[id])
+      all[(*n)++] = comp->by_id[id];
   return all;
 }
 
