@@ -322,11 +322,21 @@ GpuTime gpu_time_to_launch(const HlTarget *t) {
   return quarters(1e9 * t->launch);
 }
 
-GpuTime gpu_compute_time(const HlTarget *t, int64_t flops, GpuLaunch launch) {
+static int64_t flops_in_a_nanosecond(const HlTarget *t, GpuLaunch launch) {
   const int64_t lanes = launch.threads < t->lanes ? launch.threads : t->lanes;
   const int64_t cores = launch.blocks < t->cores ? launch.blocks : t->cores;
-  const int64_t rate = (int64_t)(t->clock / 1e9 * 2 * (double)(cores * lanes));
+  return (int64_t)(t->clock / 1e9 * 2 * (double)(cores * lanes));
+}
+
+GpuTime gpu_compute_time(const HlTarget *t, int64_t flops, GpuLaunch launch) {
+  const int64_t rate = flops_in_a_nanosecond(t, launch);
   return rate > 0 ? quarters((double)((float)flops / (float)rate)) : 0;
+}
+
+double gpu_work_within(const HlTarget *t, GpuTime time, GpuLaunch launch) {
+  const int64_t rate = flops_in_a_nanosecond(t, launch);
+  const double rounding = 1.001;
+  return rate > 0 ? ((double)time / 4 + 1) * (double)rate * rounding : HUGE_VAL;
 }
 
 // Few blocks cannot ask for all that memory could give.
@@ -389,8 +399,7 @@ static const uint64_t *origins_in(const GpuCost *cost, int operand) {
 
 // What both read element by element is at hand the second time: how often that is.
 static float reads_shared(const HlInst *producer, const GpuCost *of_producer, int operand,
-                          const HlInst *consumer, const GpuCost *of_consumer, int at) {
-  const int other = fusion_operand_index(consumer, producer->operands[operand]);
+                          const HlInst *consumer, const GpuCost *of_consumer, int other, int at) {
   if (other < 0)
     return 0;
   const bool alike = producer->op == HL_OP_FUSION
@@ -411,7 +420,7 @@ static int64_t bytes_of_both(const HlInst *producer, const GpuCost *of_producer,
                              const HlInst *consumer, const GpuCost *of_consumer, int at) {
   const HlInst *operand = producer->operands[k];
   const int other = fusion_operand_index(consumer, operand);
-  const float shared = reads_shared(producer, of_producer, k, consumer, of_consumer, at);
+  const float shared = reads_shared(producer, of_producer, k, consumer, of_consumer, other, at);
   return rounded((float)of_producer->bytes[k] * of_consumer->reads[at]) +
          (other < 0 ? 0 : of_consumer->bytes[other]) -
          rounded((float)of_producer->size[k] * shared);

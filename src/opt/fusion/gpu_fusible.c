@@ -326,13 +326,17 @@ static const HlInst *hero_of(const HlTarget *t, const HlInst *result) {
   return hero ? hero : result;
 }
 
-// Ops that may be heroes; most loops have none, and need no walk.
+// Ops that may be heroes; most loops have none, and need no walk. Whoever asks goes through all of the body next, which lies
+// about in memory.
 static bool has_heroes(const HlComp *body) {
-  for (const HlInst *inst = body->first; inst; inst = inst->next)
-    if (inst->op == HL_OP_REDUCE || inst->op == HL_OP_CONCATENATE || inst->op == HL_OP_TRANSPOSE ||
-        inst->op == HL_OP_COPY)
-      return true;
-  return false;
+  bool has = false;
+  for (uint32_t id = 0; id < body->next_id; id++) {
+    __builtin_prefetch(body->by_id[id]);
+    const uint8_t op = body->op_by_id[id];
+    has |=
+        op == HL_OP_REDUCE || op == HL_OP_CONCATENATE || op == HL_OP_TRANSPOSE || op == HL_OP_COPY;
+  }
+  return has;
 }
 
 const HlInst *gpu_hero(const HlTarget *t, const HlInst *inst) {

@@ -157,6 +157,8 @@ GpuTime gpu_time_to_launch(const HlTarget *t);
 // What the time of a kernel is made of: `flops` operations; `total` bytes that are read of an array of `size`, or bytes that are
 // written, where `used` is how much of what memory moves for them is asked for; and both at once.
 GpuTime gpu_compute_time(const HlTarget *t, int64_t flops, GpuLaunch launch);
+// So many operations that more of them surely take longer than a time.
+double gpu_work_within(const HlTarget *t, GpuTime time, GpuLaunch launch);
 GpuTime gpu_read_time(const HlTarget *t, int64_t size, int64_t total, double used, GpuLaunch launch);
 GpuTime gpu_write_time(const HlTarget *t, int64_t n, double used);
 GpuTime gpu_total_time(const HlTarget *t, GpuTime compute, GpuTime memory);

@@ -152,10 +152,17 @@ static UserOrder order_after(HlArena *scratch, HlInst *of, const HlInst *kernel,
 
 typedef VEC(UserOrder) UserOrders;
 
+static bool has_few_users(const HlInst *inst) {
+  int n = 0;
+  for (const HlUse *use = inst->first_use; use && n <= MAX_USERS; use = use->next)
+    n += hl_is_first_use(use);
+  return n <= MAX_USERS;
+}
+
 static void add_orders(HlArena *scratch, UserOrders *orders, const HlInst *reader,
                        const HlInst *kernel, const HlInst *taken) {
   for (uint32_t k = 0; k < reader->n_operands; k++)
-    if (reader->operands[k] != taken && hl_n_users(reader->operands[k]) <= MAX_USERS)
+    if (reader->operands[k] != taken && has_few_users(reader->operands[k]))
       vec_push_in(scratch, orders, order_after(scratch, reader->operands[k], kernel, taken));
 }
 

@@ -8,7 +8,8 @@
 #include "opt/fusion/gpu_fusible.h"
 
 bool gpu_is_triton(const HlInst *inst) {
-  return inst->op == HL_OP_FUSION && hl_fusion_code(inst) == HL_FUSION_TRITON;
+  return inst->op == HL_OP_FUSION && fusion_kind(inst) == HL_WORD_fusion_kind_CUSTOM &&
+         hl_fusion_code(inst) == HL_FUSION_TRITON;
 }
 
 static bool has_type(const HlShape *shape) {

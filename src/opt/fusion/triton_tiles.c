@@ -16,7 +16,10 @@
 typedef struct Node {
   const HlInst *inst;
   int *operands;  // places of nodes
+  HlI64s dims;    // of the instruction
+  int64_t work;   // an element of it
   bool of_producer, is_read;
+  bool keeps_tile;  // so that its operands need the tile that it is needed as
 } Node;
 
 typedef struct Kernel {
@@ -24,6 +27,26 @@ typedef struct Kernel {
   const HlInst *producer, *consumer;  // producer: NULL for a kernel that is there
   VEC(Node) nodes;                    // the result first
 } Kernel;
+
+static int64_t power_of_two(int64_t n) {
+  return n <= 1 ? 1 : (int64_t)1 << (64 - __builtin_clzll((uint64_t)n - 1));
+}
+
+static int64_t work_of(const HlInst *inst) {
+  if (inst->op != HL_OP_REDUCE)
+    return gpu_work_an_element(inst);
+  int64_t work = 0, n = 1;
+  for (const HlInst *inner = hl_to_apply(inst)->first; inner; inner = inner->next)
+    work += gpu_work_an_element(inner);
+  for (int k = 0; k < hl_dims(inst).n; k++)
+    n *= power_of_two(inst->operands[0]->shape->dim[hl_dims(inst).at[k]]);
+  return (n - 1) * work;
+}
+
+static bool keeps_tile(const HlInst *inst) {
+  return !hl_op_is((HlOp)inst->op, HL_T_VIEW) && inst->op != HL_OP_SLICE &&
+         inst->op != HL_OP_BROADCAST && inst->op != HL_OP_TRANSPOSE && inst->op != HL_OP_REDUCE;
+}
 
 static bool is_outside(const Kernel *k, const HlInst *inst) {
   return inst->comp == k->consumer->comp;
@@ -66,6 +89,10 @@ static Kernel kernel_of(HlArena *arena, const HlInst *producer, const HlInst *co
     for (uint32_t k = 0; k < node.inst->n_operands; k++)
       operands[k] = place_for(&kernel, node.inst->operands[k], node.of_producer);
     kernel.nodes.at[i].operands = operands;
+    kernel.nodes.at[i].dims =
+        node.inst->op == HL_OP_SLICE ? hl_attr_ints(node.inst, HL_A_SLICE) : hl_dims(node.inst);
+    kernel.nodes.at[i].work = work_of(node.inst);
+    kernel.nodes.at[i].keeps_tile = keeps_tile(node.inst);
   }
   return kernel;
 }
@@ -74,22 +101,17 @@ static Kernel kernel_of(HlArena *arena, const HlInst *producer, const HlInst *co
 
 // Of each dimension its sizes, how much further on than the result's it begins, and its steps.
 typedef struct Tile {
-  const HlInst *inst;
   const Node *node;
-  const int64_t *size;
+  const int64_t *size;       // NULL: nobody needs one
   struct Tile *same, *next;  // another one of this instruction; of the list
 } Tile;
 
 typedef struct Tiles {
   HlArena *arena;
   const Kernel *kernel;
-  Tile **of;  // by place
-  Tile *first, *last;
+  Tile *of;  // the first of each place
+  Tile *last;
 } Tiles;
-
-static int64_t power_of_two(int64_t n) {
-  return n <= 1 ? 1 : (int64_t)1 << (64 - __builtin_clzll((uint64_t)n - 1));
-}
 
 enum { PARTS = 3 };
 
@@ -108,17 +130,23 @@ static int64_t padded(const HlShape *shape, const int64_t *size) {
   return n;
 }
 
+static bool are_same_sizes(const int64_t *a, const int64_t *b, int rank) {
+  return a == b || rank == 0 || memcmp(a, b, (size_t)rank * PARTS * sizeof *a) == 0;
+}
+
 static void need(Tiles *tiles, int place, const int64_t *size) {
   const Node *node = &tiles->kernel->nodes.at[place];
-  const HlInst *inst = node->inst;
-  const size_t bytes = (size_t)inst->shape->rank * PARTS * sizeof *size;
-  for (const Tile *tile = tiles->of[place]; tile; tile = tile->same)
-    if (bytes == 0 || memcmp(tile->size, size, bytes) == 0)
+  Tile *made = &tiles->of[place], *same = made->size ? made : NULL;
+  for (; same; same = same->same)
+    if (are_same_sizes(same->size, size, node->inst->shape->rank))
       return;
-  Tile *made = HL_ARRAY(tiles->arena, Tile, 1);
-  *made = (Tile){.inst = inst, .node = node, .size = size, .same = tiles->of[place]};
-  tiles->of[place] = made;
-  *(tiles->last ? &tiles->last->next : &tiles->first) = made;
+  if (made->size) {
+    same = made->same;
+    made = made->same = HL_ARRAY(tiles->arena, Tile, 1);
+  }
+  *made = (Tile){.node = node, .size = size, .same = same};
+  if (tiles->last)
+    tiles->last->next = made;
   tiles->last = made;
 }
 
@@ -154,9 +182,7 @@ static bool tile_before_view(const HlShape *from, const HlShape *to, const int64
   return true;
 }
 
-static void tile_before_slice(const HlInst *slice, const int64_t *size, int64_t *out) {
-  const int rank = slice->shape->rank;
-  const HlI64s bounds = hl_attr_ints(slice, HL_A_SLICE);
+static void tile_before_slice(HlI64s bounds, int rank, const int64_t *size, int64_t *out) {
   for (int k = 0; k < rank; k++) {
     const int64_t start = bounds.at[3 * k], step = bounds.at[3 * k + 2];
     out[k] = size[k];
@@ -166,20 +192,22 @@ static void tile_before_slice(const HlInst *slice, const int64_t *size, int64_t 
 }
 
 // NULL: there is none.
-static const int64_t *tile_before(HlArena *arena, const HlInst *inst, const HlShape *from,
+static const int64_t *tile_before(HlArena *arena, const Node *node, const HlShape *from,
                                   const int64_t *size) {
-  const int rank = inst->shape->rank;
+  const int rank = node->inst->shape->rank;
+  if (from->rank == 0 || (node->keeps_tile && from->rank == rank))
+    return size;
   int64_t *out = new_tile(arena, from->rank);
-  const HlI64s dims = hl_dims(inst);
+  const HlI64s dims = node->dims;
   int next = 0;
-  if (hl_op_is((HlOp)inst->op, HL_T_VIEW))
-    return tile_before_view(from, inst->shape, size, out) ? out : NULL;
-  if (inst->op == HL_OP_SLICE) {
-    tile_before_slice(inst, size, out);
+  if (hl_op_is((HlOp)node->inst->op, HL_T_VIEW))
+    return tile_before_view(from, node->inst->shape, size, out) ? out : NULL;
+  if (node->inst->op == HL_OP_SLICE) {
+    tile_before_slice(dims, rank, size, out);
     return out;
   }
   for (int k = 0; k < from->rank; k++)
-    switch (inst->op) {
+    switch (node->inst->op) {
     case HL_OP_BROADCAST: copy_dim(size, rank, (int)dims.at[k], out, from->rank, k); break;
     case HL_OP_TRANSPOSE: copy_dim(size, rank, k, out, from->rank, (int)dims.at[k]); break;
     case HL_OP_REDUCE:
@@ -194,28 +222,18 @@ static const int64_t *tile_before(HlArena *arena, const HlInst *inst, const HlSh
 }
 
 static bool need_operands(Tiles *tiles, const Tile *tile) {
-  const HlInst *inst = tile->inst;
-  for (uint32_t k = 0; k < inst->n_operands; k++) {
-    const int64_t *size = tile_before(tiles->arena, inst, inst->operands[k]->shape, tile->size);
+  const Node *node = tile->node;
+  for (uint32_t k = 0; k < node->inst->n_operands; k++) {
+    const int64_t *size =
+        tile_before(tiles->arena, node, node->inst->operands[k]->shape, tile->size);
     if (!size)
       return false;
-    need(tiles, tile->node->operands[k], size);
+    need(tiles, node->operands[k], size);
   }
   return true;
 }
 
 // --- Time -----------------------------------------------------------------------------------------
-
-static int64_t work_of(const HlInst *inst) {
-  if (inst->op != HL_OP_REDUCE)
-    return gpu_work_an_element(inst);
-  int64_t work = 0, n = 1;
-  for (const HlInst *inner = hl_to_apply(inst)->first; inner; inner = inner->next)
-    work += gpu_work_an_element(inner);
-  for (int k = 0; k < hl_dims(inst).n; k++)
-    n *= power_of_two(inst->operands[0]->shape->dim[hl_dims(inst).at[k]]);
-  return (n - 1) * work;
-}
 
 static int64_t inside(const HlShape *shape, const int64_t *size, int k) {
   return size[k] < shape->dim[k] ? size[k] : shape->dim[k];
@@ -237,7 +255,7 @@ static double share_used(const HlShape *shape, const int64_t *size) {
 
 // All tiles of a parameter, by all blocks.
 static GpuTime time_to_read(const HlTarget *t, const Tile *tile, GpuLaunch launch) {
-  const HlShape *shape = tile->inst->shape;
+  const HlShape *shape = tile->node->inst->shape;
   int64_t total = 0;
   double used = 1;
   for (; tile; tile = tile->same) {
@@ -258,36 +276,57 @@ int64_t gpu_most_in_tile(const HlTarget *t) {
   return t->registers_per_block * 2 / 5;
 }
 
-enum { NO_ROOM = -1 };
+static int64_t blocks_for(const HlShape *shape, const int64_t *size) {
+  int64_t n = 1;
+  for (int k = 0; k < shape->rank; k++)
+    n *= gpu_ceil_div(shape->dim[k], size[k]);
+  return n;
+}
 
-// NO_ROOM where a tile that is read does not fit into registers, or there is no such tile.
-static GpuTime time_of(const HlTarget *t, const Kernel *kernel, const int64_t *size, int *warps) {
+static GpuTime time_to_write(const HlTarget *t, const HlShape *shape, const int64_t *size) {
+  const int64_t bytes = hl_shape_elements(shape) * hl_dtype_bytes(shape->dtype);
+  return gpu_write_time(t, bytes, share_used(shape, size));
+}
+
+enum { NO_ROOM = -1, TOO_LONG = -2 };
+
+// NO_ROOM where a tile that is read does not fit into registers, or there is no such tile; TOO_LONG where the time is seen to
+// be above a limit before all of the kernel is looked at.
+static GpuTime time_of(const HlTarget *t, const Kernel *kernel, const int64_t *size, GpuTime limit,
+                       int *warps) {
   const HlShape *shape = kernel->nodes.at[0].inst->shape;
   Tiles tiles = {.arena = kernel->arena,
                  .kernel = kernel,
-                 .of = HL_ARRAY(kernel->arena, Tile *, kernel->nodes.n)};
-  int64_t n_tiles = 1, work = 0, largest = 1;
-  for (int k = 0; k < shape->rank; k++)
-    n_tiles *= gpu_ceil_div(shape->dim[k], size[k]);
+                 .of = HL_ARRAY(kernel->arena, Tile, kernel->nodes.n)};
+  const int64_t most = gpu_most_in_tile(t), n_tiles = blocks_for(shape, size);
+  const GpuLaunch most_threads = {n_tiles, warps_for(INT64_MAX) * t->warp};
+  const double most_work = gpu_work_within(t, limit, most_threads);
+  int64_t work = 0, largest = 1, n = 0;
+  const Tile *before = NULL;  // of n elements: most tiles are the same as the one before
   need(&tiles, 0, size);
-  for (const Tile *tile = tiles.first; tile; tile = tile->next) {
-    const HlInst *inst = tile->inst;
-    const int64_t n = padded(inst->shape, tile->size);
-    const bool is_read = tile->node->is_read;
-    if ((is_read || inst->op == HL_OP_IOTA) && n > gpu_most_in_tile(t))
+  for (const Tile *tile = &tiles.of[0]; tile; tile = tile->next) {
+    const Node *node = tile->node;
+    if (!before || before->size != tile->size ||
+        before->node->inst->shape->rank != node->inst->shape->rank)
+      n = padded(node->inst->shape, tile->size);
+    before = tile;
+    if ((node->is_read || node->inst->op == HL_OP_IOTA) && n > most)
       return NO_ROOM;
     largest = n > largest ? n : largest;
-    work += is_read ? 0 : work_of(inst) * n * n_tiles;
-    if (!is_read && !need_operands(&tiles, tile))
+    if (node->is_read)
+      continue;
+    work += node->work * n * n_tiles;
+    if ((double)work > most_work)
+      return TOO_LONG;
+    if (!need_operands(&tiles, tile))
       return NO_ROOM;
   }
   *warps = warps_for(largest);
   const GpuLaunch launch = {n_tiles, *warps * t->warp};
-  const int64_t written = hl_shape_elements(shape) * hl_dtype_bytes(shape->dtype);
-  GpuTime memory = gpu_write_time(t, written, share_used(shape, size));
+  GpuTime memory = time_to_write(t, shape, size);
   for (int k = 0; k < kernel->nodes.n; k++)
-    if (kernel->nodes.at[k].is_read && tiles.of[k])
-      memory += time_to_read(t, tiles.of[k], launch);
+    if (kernel->nodes.at[k].is_read && tiles.of[k].size)
+      memory += time_to_read(t, &tiles.of[k], launch);
   return gpu_total_time(t, gpu_compute_time(t, work, launch), memory);
 }
 
@@ -312,11 +351,13 @@ static bool find_best(const HlTarget *t, HlArena *arena, const Kernel *kernel, G
   int64_t *least = HL_ARRAY(arena, int64_t, shape->rank + 1);
   bool found = false;
   do {
+    if (found && time_to_write(t, shape, size) >= best->time)
+      continue;  // whatever the rest takes
     const HlMark mark = hl_arena_mark(arena);
     int warps;
-    const GpuTime time = time_of(t, kernel, size, &warps);
+    const GpuTime time = time_of(t, kernel, size, found ? best->time : INT64_MAX, &warps);
     hl_arena_release(arena, mark);
-    if (time == NO_ROOM || (found && time >= best->time))
+    if (time < 0 || (found && time >= best->time))
       continue;
     found = true;
     *best = (GpuTile){{least, shape->rank}, warps, time};
@@ -333,13 +374,11 @@ static Words words_of(const Kernel *kernel) {
   for (int k = 0; k < kernel->nodes.n; k++) {
     const Node *node = &kernel->nodes.at[k];
     const HlInst *inst = node->inst;
-    const HlI64s dims = node->is_read             ? (HlI64s){0}
-                        : inst->op == HL_OP_SLICE ? hl_attr_ints(inst, HL_A_SLICE)
-                                                  : hl_dims(inst);
+    const HlI64s dims = node->dims;
     const uint32_t n = node->is_read ? 0 : inst->n_operands;
     vec_push_in(kernel->arena, &words, node->is_read ? -1 : (int64_t)inst->op);
     vec_push_in(kernel->arena, &words, (int64_t)(intptr_t)inst->shape);
-    vec_push_in(kernel->arena, &words, node->is_read ? 0 : work_of(inst));
+    vec_push_in(kernel->arena, &words, node->work);
     vec_push_in(kernel->arena, &words, n);
     for (uint32_t i = 0; i < n; i++)
       vec_push_in(kernel->arena, &words, node->operands[i]);
@@ -386,7 +425,7 @@ GpuTime gpu_tile_time(const HlTarget *t, HlArena *arena, const HlInst *fusion, H
   int warps;
   int64_t *tile = new_tile(arena, size.n);
   memcpy(tile, size.at, (size_t)size.n * sizeof *tile);
-  const GpuTime time = time_of(t, &kernel, tile, &warps);
+  const GpuTime time = time_of(t, &kernel, tile, INT64_MAX, &warps);
   hl_arena_release(arena, mark);
   return time;
 }

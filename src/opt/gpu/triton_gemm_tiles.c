@@ -33,7 +33,7 @@
 
 // False: its blocks have no sizes yet.
 static bool read_blocks(HlPass *p, const HlInst *inst, HlFusionConfig *out) {
-  if (inst->op != HL_OP_FUSION)
+  if (inst->op != HL_OP_FUSION || !fusion_is_custom(inst))
     return false;
   *out = hl_fusion_config(p->arena, inst);
   return out->gemm && out->block_m > 0 && out->block_n > 0 && out->block_k > 0 && out->split_k <= 1;
