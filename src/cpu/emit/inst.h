@@ -25,7 +25,7 @@ typedef struct EmitInst {
   int d;            // the value it defines; -1: none
   int r, v, m, s;   // values in the places R (where it is read: then d is in the same register), V, M, S; -1: none. Where d is
                     // in the place M, the operand is v
-  int imm;
+  int imm;          // of LOAD: fetches what lies so many bytes further, too; 0: nothing
   int slot, size;
 } EmitInst;
 

@@ -46,8 +46,15 @@ static int packed(EmitBody *body, HlDtype dtype, EmitTyped *in) {
 }
 
 static bool move(EmitBody *body, const EmitOp *op, EmitTyped *in, EmitTyped *out) {
-  EmitInst inst = {
-      INST_LOAD, X86_NONE, 0, -1, -1, -1, -1, -1, 0, op->slot, hl_dtype_bytes(op->dtype)};
+  EmitInst inst = {.kind = INST_LOAD,
+                   .d = -1,
+                   .r = -1,
+                   .v = -1,
+                   .m = -1,
+                   .s = -1,
+                   .slot = op->slot,
+                   .size = hl_dtype_bytes(op->dtype),
+                   .imm = op->ahead};
   switch (op->kind) {
   case EMIT_CONST:
     if (op->dtype == HL_PRED)

@@ -28,6 +28,7 @@ typedef struct EmitOp {
   HlDtype dtype, to;
   int in[3];        // earlier ops
   int slot;
+  int ahead;        // EMIT_LOAD: what lies so many bytes further will be wanted soon; 0: nothing
   uint64_t bits;
 } EmitOp;
 

@@ -225,10 +225,15 @@ static void move_tail(Write *w, bool store, int size, int reg, X86Rm at) {
 static void move(Write *w, const EmitInst *inst, int reg, Mode mode, int ahead) {
   const bool store = inst->kind == INST_STORE;
   const X86Rm at = element(w, inst->slot, inst->size, ahead);
-  if (mode == TAIL)
+  if (mode == TAIL) {
     move_tail(w, store, inst->size, reg, at);
-  else
-    move_whole(w, store, w->body->lanes * inst->size, reg, at);
+    return;
+  }
+  X86Rm soon = at;
+  soon.disp += inst->imm;
+  if (!store && inst->imm != 0)
+    x86_gpr(w->code, (X86Gpr){X86_PREFETCHT0, .rm = soon});
+  move_whole(w, store, w->body->lanes * inst->size, reg, at);
 }
 
 static void load_uniform(Write *w, const EmitInst *inst, int reg) {

@@ -24,6 +24,8 @@ typedef struct Segments {
   HlArena *scratch;
   int *reads;    // by value: how many ops and accumulators read it
   int *emitted;  // by value: which op of the run at hand; -1
+  int *
+      ahead;  // by value: of a load, how many bytes further the next unit's lies; 0: not to be fetched
   bool one_row;  // tiles of the list at hand are rows
   bool row;      // the list at hand is of tiles, not of single elements
 } Segments;
@@ -134,6 +136,7 @@ static int emitted(Segments *s, Run *run, int value) {
                        : v->is_row ? EMIT_LOAD
                                    : EMIT_UNIFORM,
                .dtype = v->dtype,
+               .ahead = v->is_row ? s->ahead[value] : 0,
                .bits = v->bits};
   if (!v->is_const)
     op.slot = add_pointer(run, (TilePointer){.value = value});
@@ -227,6 +230,41 @@ static const TileSegment *make_segment(Segments *s, Run *run, const TileOps *lis
   return segment;
 }
 
+// --- What is wanted soon -----------------------------------------------------------------------------------
+
+// Bytes from a place to that of the next unit, where units are rows of memory side by side: what fetches lines by itself begins anew
+// with each. 0: else.
+static int next_unit(const TileNest *nest, const TileAccess *a) {
+  enum { FARTHEST = 1 << 16 };
+  const TileBlock *g = &nest->grid;
+  if (g->n_loops == 0 || g->row_var >= 0 || g->column_var < 0 || a->sum.den != 1)
+    return 0;
+  int64_t step = 0;
+  for (int k = 0; k < a->sum.n; k++)
+    step += a->sum.term[k].var == g->loop[g->n_loops - 1] ? a->sum.term[k].k : 0;
+  const int64_t bytes = step * hl_dtype_bytes(a->dtype);
+  return step >= nest->extent[g->column_var] && bytes <= FARTHEST ? (int)bytes : 0;
+}
+
+static bool loads_too(const TileOps *list, const TileAccess *a) {
+  for (int i = 0; i < list->n; i++)
+    if (list->at[i].kind == TILE_LOAD && list->at[i].access.direct &&
+        list->at[i].access.buffer == a->buffer)
+      return true;
+  return false;
+}
+
+// By the last who reads it, when there is most to do beside.
+static void find_ahead(Segments *s, const TileOps *list) {
+  const TileOps *last = &s->nest->grid.tile;
+  for (int i = 0; i < list->n; i++) {
+    const TileOp *op = &list->at[i];
+    if (op->kind == TILE_LOAD && op->access.direct && op->im < 0 &&
+        (list == last || !loads_too(last, &op->access)))
+      s->ahead[op->out] = next_unit(s->nest, &op->access);
+  }
+}
+
 // --- Lists -----------------------------------------------------------------------------------------------
 
 static Run *find_run(Segments *s, const TileOps *list, int from) {
@@ -283,6 +321,7 @@ static void segment_block(Segments *s, TileBlock *b) {
   s->one_row = b->column_var >= 0 ? b->row_var < 0 : outer;
   inner_blocks(s, &b->tile);
   s->row = b == &s->nest->grid || b->is_row || b->fold != TILE_FOLD_TILES;
+  find_ahead(s, &b->tile);
   segment_list(s, &b->tile);
   segment_list(s, &b->step);
   s->row = row;
@@ -297,6 +336,7 @@ void tile_segments(CpuMaker *maker, TileNest *nest) {
   Segments s = {.maker = maker, .nest = nest, .scratch = scratch};
   s.reads = HL_ARRAY(scratch, int, nest->n_values + 1);
   s.emitted = HL_ARRAY(scratch, int, nest->n_values + 1);
+  s.ahead = HL_ARRAY(scratch, int, nest->n_values + 1);
   count_block(&s, &nest->grid);
   segment_block(&s, &nest->grid);
   hl_arena_release(scratch, mark);
