@@ -47,7 +47,7 @@ static inline Range range_of(const Frame *f, int scope, bool row) {
 }
 
 static int64_t divide_down(int64_t a, int64_t b) {
-  return a / b - (a % b < 0);
+  return b == 1 ? a : a / b - (a % b < 0);
 }
 
 // The k with 0 <= at + step * k < n.
@@ -66,10 +66,10 @@ static void find_scope(Frame *f, int s) {
     r = (Range){f->low[scope->parent], f->high[scope->parent]};
   for (int k = 0; k < scope->n_bounds; k++) {
     const TileBound *bound = &scope->bound[k];
-    const int64_t at = numerator_at(f, &bound->sum);
+    const int64_t at = numerator_at(f, &bound->sum), den = bound->sum.den;
     Range own = {0, 0};
-    if (at % bound->sum.den == 0)
-      own = solve(at / bound->sum.den, bound->step, bound->n);
+    if (den == 1 || at % den == 0)
+      own = solve(den == 1 ? at : at / den, bound->step, bound->n);
     r.low = own.low > r.low ? own.low : r.low;
     r.high = own.high < r.high ? own.high : r.high;
   }
@@ -331,21 +331,50 @@ static void line(Frame *f, const TileOp *op) {
   f->at[op->out] = f->values + row->offset + f->index[op->var] * row->size;
 }
 
+// The operand that a CHOOSE is at element k.
+static int chosen_at(const Frame *f, const TileOp *op, int64_t k) {
+  for (int j = op->n_in - 1; j > 0; j--) {
+    const Range r = range_of(f, op->scopes[j], true);
+    if (r.low <= k && k < r.high)
+      return op->in[j];
+  }
+  return op->in[0];
+}
+
+// Behind the elements from r.low on for which each CHOOSE is one operand.
+static int64_t piece_end(const Frame *f, const TileSegment *s, Range r) {
+  int64_t end = r.high;
+  for (int k = 0; k < s->n_choices; k++) {
+    const TileOp *op = s->pointer[s->choice[k]].choose;
+    for (int j = 0; j < op->n_in; j++) {
+      const Range own = range_of(f, op->scopes[j], true);
+      end = own.low > r.low && own.low < end ? own.low : end;
+      end = own.high > r.low && own.high < end ? own.high : end;
+    }
+  }
+  return end;
+}
+
+// Where a pointer is at element `k` of the tile.
+static char *pointed_at(Frame *f, const TilePointer *p, int64_t k) {
+  char *place = p->access ? place_at(f, p->access) : NULL;
+  if (place && p->value >= 0)  // ops behind it read it there
+    f->at[p->value] = place;
+  if (place)
+    return place + k * hl_dtype_bytes(p->access->dtype);
+  if (p->choose)
+    return element(f, chosen_at(f, p->choose, k), k);
+  return element(f, p->value, f->nest->value[p->value].is_row ? k : 0);
+}
+
 static void segment(Frame *f, const TileSegment *s, Range r) {
   void *pointer[TILE_MAX_POINTERS];
-  if (r.low >= r.high)
-    return;
-  for (int k = 0; k < s->n_pointers; k++) {
-    const TilePointer *p = &s->pointer[k];
-    char *place = p->access ? place_at(f, p->access) : NULL;
-    if (place && p->value >= 0)  // ops behind it read it there
-      f->at[p->value] = place;
-    if (place)
-      pointer[k] = place + r.low * hl_dtype_bytes(p->access->dtype);
-    else
-      pointer[k] = element(f, p->value, f->nest->value[p->value].is_row ? r.low : 0);
+  for (int64_t end; r.low < r.high; r.low = end) {
+    end = s->n_choices > 0 ? piece_end(f, s, r) : r.high;
+    for (int k = 0; k < s->n_pointers; k++)
+      pointer[k] = pointed_at(f, &s->pointer[k], r.low);
+    s->fn(end - r.low, pointer);
   }
-  s->fn(r.high - r.low, pointer);
 }
 
 static void run_block(Frame *f, const TileBlock *b);

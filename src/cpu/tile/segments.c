@@ -34,6 +34,7 @@ typedef struct Run {
   int from, to;  // ops of a list
   int scope, n_ops;
   bool pays;  // alone, too
+  int n_choices;
   EmitOp op[MOST_OPS];
   int n;
   TilePointer pointer[MOST_OPS];
@@ -83,6 +84,8 @@ static bool is_narrow(HlDtype dtype) {
 // Elements side by side, one row: the others are direct already.
 static bool is_side_by_side(const Segments *s, const TileOp *op) {
   const TileAccess *a = &op->access;
+  if (s->row && op->kind == TILE_STORE && a->direct && op->n_in == 1)
+    return true;
   return s->row && s->one_row && is_narrow(a->dtype) && a->column_step == 1 && a->n_index == 0 &&
          op->im < 0;
 }
@@ -110,6 +113,8 @@ static bool takes_vec(const Segments *s, const TileOp *op) {
 
 // Nothing is computed, and where things will be is known before the run. The bits of a pred differ in registers.
 static bool only_finds_address(const Segments *s, const TileOp *op) {
+  if (op->kind == TILE_SCOPE)
+    return true;
   if (op->kind == TILE_SAME)
     return s->nest->value[op->out].dtype != HL_PRED && s->nest->value[op->in[0]].dtype != HL_PRED;
   return op->kind == TILE_LINE || (op->kind == TILE_LOAD && op->access.direct && s->row);
@@ -148,11 +153,11 @@ static void add_to_run(Segments *s, Run *run, const TileOp *op) {
   if (op->kind == TILE_LOAD) {
     emit = (EmitOp){.kind = EMIT_LOAD,
                     .dtype = op->access.dtype,
-                    .slot = add_pointer(run, (TilePointer){-1, &op->access})};
+                    .slot = add_pointer(run, (TilePointer){-1, &op->access, NULL})};
   } else if (op->kind == TILE_STORE) {
     emit =
         (EmitOp){.kind = EMIT_STORE, .dtype = op->access.dtype, .in = {emitted(s, run, op->in[0])}};
-    emit.slot = add_pointer(run, (TilePointer){-1, &op->access});
+    emit.slot = add_pointer(run, (TilePointer){-1, &op->access, NULL});
   } else {
     for (int k = 0; k < op->n_in; k++)
       emit.in[k] = emitted(s, run, op->in[k]);
@@ -161,6 +166,22 @@ static void add_to_run(Segments *s, Run *run, const TileOp *op) {
   if (op->out >= 0)
     s->emitted[op->out] = at;
   run->n_ops++;
+}
+
+// What is chosen by place is loaded from one tile or another: the run is done in pieces, in each of which it is one.
+static bool takes_choice(const Segments *s, const Run *run, const TileOp *op) {
+  enum { MOST_CHOICES = 8 };
+  bool takes = op->kind == TILE_CHOOSE && s->row && run->n_choices < MOST_CHOICES;
+  for (int k = 0; takes && k < op->n_in; k++)
+    takes = s->nest->value[op->in[k]].is_row && s->emitted[op->in[k]] < 0;
+  return takes;
+}
+
+static void add_choice(Segments *s, Run *run, const TileOp *op) {
+  EmitOp load = {.kind = EMIT_LOAD, .dtype = s->nest->value[op->out].dtype};
+  load.slot = add_pointer(run, (TilePointer){op->out, NULL, op});
+  s->emitted[op->out] = add(run, load);
+  run->n_choices++;
 }
 
 // Whether the op may be the run's next, and then is.
@@ -174,9 +195,15 @@ static bool extend(Segments *s, Run *run, const TileOp *op) {
     s->emitted[op->out] = emitted(s, run, op->in[0]);
   if (only_finds_address(s, op))
     return true;
-  if ((run->n_ops > 0 && op->scope != run->scope) || !(moves || takes_vec(s, op)))
+  const bool choice = takes_choice(s, run, op);
+  if ((run->n_ops + run->n_choices > 0 && op->scope != run->scope) ||
+      !(moves || choice || takes_vec(s, op)))
     return false;
   run->scope = op->scope;
+  if (choice) {
+    add_choice(s, run, op);
+    return true;
+  }
   run->pays = run->pays || (op->kind == TILE_VEC && op->vec != VEC_OP_COUNT &&
                             vec_info[op->vec].cost >= FUNCTION_COST);
   add_to_run(s, run, op);
@@ -204,7 +231,7 @@ static bool add_stores(Segments *s, Run *run, const TileOps *list) {
       return false;
     EmitOp store = {
         .kind = EMIT_STORE, .dtype = s->nest->value[op->out].dtype, .in = {s->emitted[op->out]}};
-    store.slot = add_pointer(run, (TilePointer){op->out, op->aim});
+    store.slot = add_pointer(run, (TilePointer){op->out, op->aim, NULL});
     add(run, store);
   }
   return true;
@@ -220,8 +247,14 @@ static const TileSegment *make_segment(Segments *s, Run *run, const TileOps *lis
   if (!fn)
     return NULL;
   TileSegment *segment = HL_NEW(s->maker->arena, TileSegment);
+  int *choice = HL_ARRAY(s->maker->arena, int, run->n_choices + 1);
+  for (int k = 0, n = 0; k < run->n_pointers; k++)
+    if (run->pointer[k].choose)
+      choice[n++] = k;
   *segment = (TileSegment){
       fn,
+      run->n_choices,
+      choice,
       run->n_pointers,
       hl_arena_copy(s->maker->arena, run->pointer, sizeof(TilePointer) * (size_t)run->n_pointers),
       run->to - run->from,

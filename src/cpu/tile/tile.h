@@ -137,9 +137,12 @@ typedef struct TileOp {
 typedef struct TilePointer {
   int value;
   const TileAccess *access;  // NULL: the value
+  const TileOp *choose;      // of a CHOOSE the operand that it is there; NULL: the value is none
 } TilePointer;
 typedef struct TileSegment {
   void (*fn)(int64_t n, void *const *pointer);
+  int n_choices;             // pointers that choose: it is done in pieces
+  const int *choice;
   int n_pointers;
   const TilePointer *pointer;
   int n_ops;                 // what it does ...
