@@ -138,6 +138,18 @@ static void parts_of_a_row(void **state) {
       "  ROOT r = f32[131] fusion(a)"));
 }
 
+// What is chosen by place (a roll, here) parts no segment: it is done in pieces.
+static void a_choice_is_done_in_pieces(void **state) {
+  expect_segments(FUSION("  a = f32[5,300] parameter(0)\n  b = f32[5,300] parameter(1)\n",
+                         "  s = f32[5,1] slice(a), slice={[0:5], [299:300]}\n"
+                         "  t = f32[5,299] slice(a), slice={[0:5], [0:299]}\n"
+                         "  c = f32[5,300] concatenate(s, t), dimensions={1}\n"
+                         "  d = f32[5,300] add(c, b)\n  g = f32[5,300] multiply(d, d)\n"
+                         "  ROOT r = f32[5,300] subtract(g, c)\n",
+                         "  ROOT r = f32[5,300] fusion(a, b)"),
+                  1);
+}
+
 static void results_that_others_read(void **state) {
   check_same(
       "HloModule m\nf {\n  a = s32[65] parameter(0)\n  b = s32[65] add(a, a)\n  c = s32[65] "
@@ -174,6 +186,7 @@ int main(void) {
       cmocka_unit_test(narrow_floats_stay_in_registers),
       cmocka_unit_test(types_are_mixed),
       cmocka_unit_test(parts_of_a_row),
+      cmocka_unit_test(a_choice_is_done_in_pieces),
       cmocka_unit_test(results_that_others_read),
       cmocka_unit_test(more_results_than_room),
   };
