@@ -316,9 +316,11 @@ static void cut(DotPlan *p) {
   const bool cuts_n = p->bn < n;
   if (packs_a && !cuts_n)
     rows = at_most(rows, at_least(strip_bytes / k_bytes, mr));
-  p->bm = even_part(m, rows, p->side[0].is_direct ? 1 : mr);
+  p->bm = even_part(m, rows, 1);
   if (p->side[0].is_direct)
     p->side[0].width = (int)even_part(p->bm, mr, 1);
+  else  // whole panels: rather a chunk more than some that are longer than the others
+    p->bm = p->bm < m && p->bm > mr ? p->bm / mr * mr : dot_round_up(p->bm, mr);
   p->shared[1] = packs_b && m > p->bm && !is_small;
   const int64_t hot = (packs_b && !p->shared[1] ? STRIP : DOT_HOT) / p->parts;
   p->hot = even_part(at_most(p->bn, hot), hot, nr);
@@ -336,7 +338,7 @@ static double guess_seconds(const DotPlan *p, const DotProduct *q) {
   const double elements[3] = {b * m * k, b * n * k, b * m * n};
   for (int a = 0; a < 3; a++)
     bytes += elements[p->turned && a < 2 ? 1 - a : a] * hl_dtype_bytes(q->dtype[a]) / p->parts;
-  const double rate = p->word == 4 ? 40e9 : 20e9;
+  const double rate = 3e9 * p->tiles->nr;  // multiply-adds
   return b * m * n * k / (rate * p->pair) + bytes / 10e9;
 }
 
