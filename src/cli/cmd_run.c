@@ -460,7 +460,7 @@ static int run(Cli *cli) {
   if (!read_options(cli, &options))
     return CLI_USAGE;
   const HlPlatform *platform, *reference;
-  if (!read_platform(cli, "--platform", "reference", &platform) ||
+  if (!read_platform(cli, "--platform", "cpu", &platform) ||
       !read_platform(cli, "--reference", "reference", &reference))
     return hl_cx_n_errors(cli->cx) ? cli_flush(cli) : CLI_USAGE;
   if (cli_value(cli, "--profile") && !platform->has_programs)
@@ -484,7 +484,7 @@ static const CliOption options[] = {
     {"--print", NULL, "print each result's value, as HLO spells it"},
     {"--iterations", "N", "time N more runs"},
     {"--max-steps", "N", "give up after N instructions (default: never)"},
-    {"--platform", "P", "where to run: reference (the interpreter, as it is) or cpu (compiled)"},
+    {"--platform", "P", "where to run: cpu (compiled; the default) or reference (the interpreter, as it is)"},
     {"--reference", "P", "platform to compare with: reference or none"},
     {"--threads", "N", "of --platform=cpu (default: as many as this process may use)"},
     {"--no-emit", NULL, "of --platform=cpu: make no machine code, which changes no bit"},

@@ -219,9 +219,9 @@ def count(text):
 def same_results(theirs, ours, folder, timeout):
     """None, or why the two programs do not give the same on every device."""
     saved = os.path.join(folder, "results.npz")
-    rc, _, err = oracle.run_hilo(["run", theirs, "--save", saved], timeout)
+    rc, _, err = oracle.run_hilo(["run", "--platform=reference", theirs, "--save", saved], timeout)
     if rc == 0:
-        rc, out, err = oracle.run_hilo(["run", ours, "--expect", saved], timeout)
+        rc, out, err = oracle.run_hilo(["run", "--platform=reference", ours, "--expect", saved], timeout)
     return None if rc == 0 else oracle.status_text(rc, err)
 
 

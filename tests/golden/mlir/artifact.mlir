@@ -1,5 +1,5 @@
 // RUN: hilo convert %s --to mlirbc=1.0.0 -o %t.mlirbc && hilo convert %t.mlirbc --to stablehlo
-// RUN: hilo run %t.mlirbc --print
+// RUN: hilo run --platform=reference %t.mlirbc --print
 // RUN: hilo convert %s --to mlirbc=0.9.0 -o %t.old && hilo check %t.old | sed 's/.*: ok/ok/'
 // A portable artifact of an old version and back; defaults are written out and erased again.
 module @artifact {

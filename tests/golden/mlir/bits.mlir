@@ -1,4 +1,4 @@
-// RUN: hilo run --print %s
+// RUN: hilo run --platform=reference --print %s
 // i1 is one bit, lowest first; a complex number becomes true by its real part; a nan without mantissa is an infinity.
 func.func @pack() -> tensor<2xui8> {
   %x = stablehlo.constant dense<[[true, false, true, false, false, false, false, false], [false, true, true, true, true, true, true, true]]> : tensor<2x8xi1>

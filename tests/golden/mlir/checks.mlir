@@ -1,5 +1,5 @@
 // RUN: hilo convert --to=hlo --no-metadata %s
-// RUN: hilo run %s | tail -1
+// RUN: hilo run --platform=reference %s | tail -1
 // Checks in both forms, programs side by side, probes.
 module @checks {
   func.func @sum(%x: tensor<2xi32>) -> tensor<2xi32> {

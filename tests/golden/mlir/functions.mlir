@@ -1,4 +1,4 @@
-// RUN: hilo run --print %s
+// RUN: hilo run --platform=reference --print %s
 // chlo's functions, an einsum, a bounded dimension, complex numbers in order.
 module @functions {
   func.func public @main() -> (tensor<3xf32>, tensor<2x3xi32>, tensor<2xi1>, tensor<2x2xf32>, tensor<2xcomplex<f32>>, tensor<i32>) {

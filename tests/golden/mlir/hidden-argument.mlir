@@ -1,5 +1,5 @@
 // Of a program exported for several platforms `run` says itself on which it runs.
-// RUN: hilo run --print %s
+// RUN: hilo run --platform=reference --print %s
 module @m {
   func.func public @main(%arg0: tensor<i32> {jax.global_constant = "_platform_index"}, %arg1: tensor<2xf32>) -> tensor<i32> {
     %c = stablehlo.constant dense<7> : tensor<i32>

@@ -1,5 +1,5 @@
 // RUN: hilo convert --to=hlo --no-metadata %s
-// RUN: hilo run --print %s
+// RUN: hilo run --platform=reference --print %s
 // What a loop uses from outside is carried along behind its own values; what it does not change is taken out of it.
 module @loops {
   func.func public @main() -> (tensor<i32>, tensor<2xi32>) {

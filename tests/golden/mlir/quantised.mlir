@@ -1,4 +1,4 @@
-// RUN: hilo run --print %s
+// RUN: hilo run --platform=reference --print %s
 // Quantised values are their storage; arithmetic is on what they stand for.
 func.func @add() -> tensor<3xi8> {
   %x = stablehlo.constant dense<[1.0, -2.5, 60.0]> : tensor<3xf32>
