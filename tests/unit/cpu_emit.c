@@ -226,6 +226,7 @@ static void run_op(const Segment *s, CpuLevel level, int k, int n, char value[][
   case EMIT_VEC: vec_fn(level, op->vec, op->dtype, 0)(n, to, a, b, c); break;
   case EMIT_CONVERT: vec_convert(level, op->dtype, op->to)(n, to, a, NULL, NULL); break;
   case EMIT_ROUND: vec_round(level, op->dtype)(n, to, a, NULL, NULL); break;
+  case EMIT_FOLD: break;
   }
 }
 
@@ -423,6 +424,62 @@ static void each_conversion_is_as_its_function(void **state) {
 
 // --- What is refused ---------------------------------------------------------------------------------
 
+// --- Folds -------------------------------------------------------------------------------------------
+
+// Sums of x and x, folded: by a segment whose vector is joined, and by the functions.
+static void try_fold(HlRng *rng, CpuLevel level, VecOp vec, HlDtype dtype, EmitFn *fn, int n) {
+  const int size = hl_dtype_bytes(dtype);
+  _Alignas(64) char lanes[64], got[8], want[8];
+  Array x = new_array(size * (n + 1)), twice = new_array(size * (n + 1));
+  char *from = x.at + size;
+  fill(rng, dtype, x.at, n + 1);
+  for (int k = 0; k <= n && hl_rng_below(rng, 4) > 0; k++)
+    if (is_nan(dtype, x.at + k * size))
+      memset(x.at + k * size, 0, (size_t)size);
+  memcpy(got, x.at, (size_t)size);
+  memcpy(want, x.at, (size_t)size);
+  fn(n, (void *[]){from, lanes});
+  vec_lanes(level, vec, dtype)(got, lanes);
+  vec_fn(level, VEC_ADD, dtype, 0)(n, twice.at, from, from, NULL);
+  vec_fold(level, vec, dtype)(n, want, twice.at);
+  if (memcmp(got, want, (size_t)size) != 0 && !(is_nan(dtype, got) && is_nan(dtype, want)))
+    fail_msg("fold by %s of %d %s, level %s", vec_info[vec].text, n, hl_dtype_text(dtype),
+             cpu_level_name(level));
+  free_array(&x);
+  free_array(&twice);
+}
+
+static int each_fold(CpuLevel level) {
+  static const VecOp ops[] = {VEC_ADD, VEC_MULTIPLY, VEC_MAXIMUM, VEC_MINIMUM,
+                              VEC_AND, VEC_OR,       VEC_XOR};
+  static const HlDtype types[] = {HL_F32, HL_F64, HL_S32, HL_U32, HL_S64, HL_U64};
+  HlArena *arena = hl_arena_new();
+  EmitMemory *memory = emit_memory_new(0);
+  HlRng rng = {7};
+  int n_had = 0;
+  for (int k = 0; k < HL_COUNT_OF(ops) && memory; k++)
+    for (int t = 0; t < HL_COUNT_OF(types); t++) {
+      const EmitOp op[] = {
+          {.kind = EMIT_LOAD, .dtype = types[t]},
+          {.kind = EMIT_VEC, .vec = VEC_ADD, .dtype = types[t], .in = {0, 0}},
+          {.kind = EMIT_FOLD, .vec = ops[k], .dtype = types[t], .slot = 1, .in = {1}}};
+      if (!vec_fold(level, ops[k], types[t]))
+        continue;
+      EmitFn *fn = emit_segment(memory, arena, level, HL_COUNT_OF(op), op, NULL);
+      assert_non_null(fn);
+      n_had++;
+      for (int n = 0; n < 300 && cpu_runs(level); n++)
+        try_fold(&rng, level, ops[k], types[t], fn, n);
+    }
+  emit_memory_free(memory);
+  hl_arena_free(arena);
+  return n_had;
+}
+
+static void folds_are_as_functions(void **state) {
+  print_message("%d folds in AVX2, %d in AVX-512\n", each_fold(CPU_V3), each_fold(CPU_V4));
+}
+
 static void what_it_lacks_is_refused(void **state) {
   HlArena *arena = hl_arena_new();
   EmitMemory *memory = emit_memory_new(0);
@@ -604,6 +661,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(each_op_is_as_its_function),
       cmocka_unit_test(each_conversion_is_as_its_function),
       cmocka_unit_test(segments_are_as_functions),
+      cmocka_unit_test(folds_are_as_functions),
       cmocka_unit_test(what_it_lacks_is_refused),
       cmocka_unit_test(code_is_never_writable),
       cmocka_unit_test(code_is_told_of),

@@ -51,6 +51,15 @@ int inst_const32(EmitBody *body, const uint8_t bytes[32]) {
   return constant(body, &value);
 }
 
+int inst_fold(EmitBody *body, uint64_t none, int size) {
+  EmitFold fold = {.none = inst_const(body, none, size), .size = size};
+  fold.acc = new_value(body, (EmitValue){0});
+  for (int k = 0; k < EMIT_WAYS; k++)
+    fold.way[k] = new_value(body, (EmitValue){0});
+  vec_push_in(body->arena, &body->folds, fold);
+  return body->folds.n - 1;
+}
+
 // --- Instructions --------------------------------------------------------------------------------
 
 static bool varies(const EmitBody *body, int value) {
@@ -58,10 +67,15 @@ static bool varies(const EmitBody *body, int value) {
 }
 
 int inst_add(EmitBody *body, EmitInst inst) {
-  const bool loop = inst.kind == INST_LOAD || inst.kind == INST_STORE || varies(body, inst.r) ||
-                    varies(body, inst.v) || varies(body, inst.m) || varies(body, inst.s);
-  inst.d = inst.kind == INST_STORE ? -1 : new_value(body, (EmitValue){.invariant = !loop});
-  if (loop)
+  const bool loop = inst.kind == INST_LOAD || inst.kind == INST_STORE || inst.kind == INST_FOLD ||
+                    varies(body, inst.r) || varies(body, inst.v) || varies(body, inst.m) ||
+                    varies(body, inst.s);
+  inst.d = inst.kind == INST_STORE || inst.kind == INST_FOLD
+               ? -1
+               : new_value(body, (EmitValue){.invariant = !loop});
+  if (body->ends)
+    vec_push_in(body->arena, &body->after, inst);
+  else if (loop)
     vec_push_in(body->arena, &body->loop, inst);
   else
     vec_push_in(body->arena, &body->before, inst);

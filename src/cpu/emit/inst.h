@@ -15,6 +15,7 @@ typedef enum InstKind {
   INST_PICK,        // s where `op`, a comparison in EVEX, holds of v and m, else r
   INST_LOAD,        // `size` bytes a lane from pointer[slot]
   INST_STORE,       // v to it
+  INST_FOLD,        // v is what fold `imm` has come to
   INST_UNIFORM      // one element of `size` bytes there, to all lanes
 } InstKind;
 
@@ -40,11 +41,23 @@ typedef struct EmitInsts {
   EmitInst *at;
   int n, capacity;
 } EmitInsts;
+// A fold goes in ways side by side: turn k of the loop that does several goes on with way k. `none` is a constant, what all begin with.
+enum { EMIT_WAYS = 4 };
+typedef struct EmitFold {
+  int none, size;
+  int acc;          // what the turn at hand goes on with
+  int way[EMIT_WAYS];
+} EmitFold;
 typedef struct EmitBody {
   HlArena *arena;
   bool evex;
   int lanes;
-  EmitInsts before, loop;
+  EmitInsts before, loop, after;
+  bool ends;        // what is added goes behind the loop
+  struct {
+    EmitFold *at;
+    int n, capacity;
+  } folds;
   struct {
     EmitValue *at;
     int n, capacity;
@@ -71,6 +84,8 @@ int inst_op(EmitBody *body, X86Op op, int size, int v, int m, int imm);
 // The same with what the register of its result holds before.
 int inst_op3(EmitBody *body, X86Op op, int size, int r, int v, int m, int imm);
 int inst_add(EmitBody *body, EmitInst inst);    // its d
+// A new fold of lanes that begin as `none`: which of body->folds.
+int inst_fold(EmitBody *body, uint64_t none, int size);
 // mask ? yes : no
 int inst_select(EmitBody *body, int size, int mask, int yes, int no);
 // Integers of another width: extended, or their lower bits.

@@ -76,11 +76,69 @@ static bool move(EmitBody *body, const EmitOp *op, EmitTyped *in, EmitTyped *out
   return true;
 }
 
+// --- Folds -----------------------------------------------------------------------------------------------
+
+// An element that changes none, as fold_simd.c has them. False: no such op.
+static bool neutral(VecOp vec, HlDtype dtype, uint64_t *bits) {
+  const bool is_float = hl_is_float(dtype), is_signed = hl_is_signed(dtype);
+  const int width = 8 * hl_dtype_bytes(dtype);
+  const uint64_t ones = UINT64_MAX >> (64 - width), sign = UINT64_C(1) << (width - 1);
+  const uint64_t infinity = width == 32 ? 0x7f800000 : UINT64_C(0x7ff0000000000000);
+  const uint64_t one = width == 32 ? 0x3f800000 : UINT64_C(0x3ff0000000000000);
+  switch (vec) {
+  case VEC_ADD: *bits = is_float ? sign : 0; return true;
+  case VEC_MULTIPLY: *bits = is_float ? one : 1; return true;
+  case VEC_MAXIMUM: *bits = is_float ? infinity | sign : is_signed ? sign : 0; return true;
+  case VEC_MINIMUM: *bits = is_float ? infinity : is_signed ? sign - 1 : ones; return true;
+  case VEC_AND: *bits = ones; return true;
+  case VEC_OR:
+  case VEC_XOR: *bits = 0; return true;
+  default: return false;
+  }
+}
+
+static bool folded(EmitBody *body, const EmitOp *op, int x, int y, int *out) {
+  EmitTyped typed[3], result;
+  const int size = carried_size(op->dtype);
+  typed[0] = (EmitTyped){x, size, {-1, -1, -1, -1}};
+  typed[1] = (EmitTyped){y, size, {-1, -1, -1, -1}};
+  const EmitOp vec = {.kind = EMIT_VEC, .vec = op->vec, .dtype = op->dtype};
+  if (!select_vec(body, &vec, (EmitTyped *const[3]){&typed[0], &typed[1], NULL}, &result))
+    return false;
+  *out = result.value;
+  return true;
+}
+
+// Whole registers alone are folded: elements as wide as the widest.
+static bool fold(EmitBody *body, const EmitOp *op, const EmitTyped *in) {
+  const int size = carried_size(op->dtype);
+  uint64_t none;
+  if (size < 4 || size * body->lanes != (body->evex ? 64 : 32) ||
+      op->dtype != vec_carrier(op->dtype) || !neutral(op->vec, op->dtype, &none))
+    return false;
+  const int k = inst_fold(body, none, size);
+  const EmitFold f = body->folds.at[k];
+  int next, left, right, all;
+  if (!folded(body, op, f.acc, in->value, &next))
+    return false;
+  inst_add(body,
+           (EmitInst){INST_FOLD, X86_NONE, body->lanes * size, -1, -1, next, -1, -1, k, -1, size});
+  body->ends = true;
+  const bool ok = folded(body, op, f.way[0], f.way[1], &left) &&
+                  folded(body, op, f.way[2], f.way[3], &right) &&
+                  folded(body, op, left, right, &all);
+  if (ok)
+    inst_add(body, (EmitInst){INST_STORE, X86_NONE, 0, -1, -1, all, -1, -1, 0, op->slot, size});
+  body->ends = false;
+  return ok;
+}
+
 // --- Ops -----------------------------------------------------------------------------------------------
 
 static bool select_op(EmitBody *body, const EmitOp *op, EmitTyped *const in[3], EmitTyped *out) {
   switch (op->kind) {
   case EMIT_VEC: return select_vec(body, op, in, out);
+  case EMIT_FOLD: return fold(body, op, in[0]);
   case EMIT_CONVERT: return select_convert(body, op, in[0], out);
   case EMIT_ROUND:
     *out = (EmitTyped){-1, 4, {-1, -1, -1, -1}};
@@ -94,6 +152,7 @@ static int operands(const EmitOp *op) {
   case EMIT_VEC: return vec_info[op->vec].operands;
   case EMIT_CONVERT:
   case EMIT_ROUND:
+  case EMIT_FOLD:
   case EMIT_STORE: return 1;
   default: return 0;
   }
@@ -141,8 +200,8 @@ EmitFn *emit_segment(EmitMemory *memory, HlArena *scratch, CpuLevel level, int n
       in[j] = &typed[op[k].in[j]];
     if (!select_op(&body, &op[k], in, &typed[k]))
       return NULL;
-    const bool moves =
-        op[k].kind == EMIT_LOAD || op[k].kind == EMIT_UNIFORM || op[k].kind == EMIT_STORE;
+    const bool moves = op[k].kind == EMIT_LOAD || op[k].kind == EMIT_UNIFORM ||
+                       op[k].kind == EMIT_STORE || op[k].kind == EMIT_FOLD;
     if (moves && op[k].slot >= n_slots)
       n_slots = op[k].slot + 1;
   }

@@ -18,6 +18,7 @@ typedef enum EmitKind {
   EMIT_STORE,       // in[0] to element k of the array at pointer[slot], as memory has `dtype`
   EMIT_VEC,         // vec of in[0], ...; dtype: of the operands, of select that of its second
   EMIT_CONVERT,     // in[0] of `dtype` to `to`, as vec_convert
+  EMIT_FOLD,        // elements of in[0] by vec, as vec_fold goes, to a vector at pointer[slot], which vec_lanes joins
   EMIT_ROUND        // in[0], a float, to what `dtype` has, as vec_round
 } EmitKind;
 

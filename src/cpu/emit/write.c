@@ -47,6 +47,7 @@ typedef struct Write {
   int pointer[16];  // the registers of the first slots
   EmitStages stages;
   bool has_stages, in_stage;
+  int way;         // of folds, that the turn at hand goes on with
   int first_kept;  // on the stack
 } Write;
 
@@ -341,6 +342,28 @@ static void write_pick(Write *w, const EmitInsts *list, int i, const EmitInst *i
   x86_vec(w->code, blend);
 }
 
+static void write_fold(Write *w, const EmitInsts *list, int i, const EmitInst *inst, Mode mode) {
+  const int to = w->fixed[w->body->folds.at[inst->imm].way[w->way]];
+  const int from = in_register(w, list, i, inst->v);
+  X86Vec move = {.op = inst->size == 4 ? X86_VMOVDQU : X86_VMOVDQU64,
+                 .bytes = inst->bytes,
+                 .reg = to,
+                 .rm = x86_reg(from)};
+  if (mode == WHOLE)
+    move.op = X86_VMOVAPS;
+  else if (w->body->evex)
+    move.mask = TAIL_MASK;
+  else {
+    const int mask = inst->size == 4 ? MASK4 : MASK8;
+    put(w, X86_VMOVUPS, inst->bytes, VEX_SCRATCH, 0, stack_place(mask));
+    move.op = X86_VPBLENDVB;
+    move.v = to;
+    move.imm = VEX_SCRATCH;
+  }
+  x86_vec(w->code, move);
+  let_go_of_last(w, inst, i);
+}
+
 static void write_inst(Write *w, const EmitInsts *list, int i, Mode mode, int ahead) {
   const EmitInst *inst = &list->at[i];
   w->pinned = 0;
@@ -352,6 +375,7 @@ static void write_inst(Write *w, const EmitInsts *list, int i, Mode mode, int ah
     move(w, inst, in_register(w, list, i, inst->v), mode, ahead);
     let_go_of_last(w, inst, i);
     break;
+  case INST_FOLD: write_fold(w, list, i, inst, mode); break;
   case INST_UNIFORM: load_uniform(w, inst, result_register(w, list, i, inst, -1)); break;
   }
 }
@@ -419,6 +443,15 @@ static void write_part(Write *w, const EmitInsts *list, int from, int to, Mode m
   w->n_spills = spills;
 }
 
+// What a fold goes on with is where a way of it is.
+static void choose_way(Write *w, int way) {
+  w->way = way;
+  for (int k = 0; k < w->body->folds.n; k++) {
+    const EmitFold *fold = &w->body->folds.at[k];
+    w->fixed[fold->acc] = w->reg[fold->acc] = w->fixed[fold->way[way]];
+  }
+}
+
 static void write_loop_list(Write *w, Mode mode, int ahead) {
   write_part(w, &w->body->loop, 0, w->body->loop.n, mode, ahead);
 }
@@ -458,9 +491,17 @@ static void weigh(Write *w, int *weight) {
   }
 }
 
+static void fix(Write *w, int value) {
+  w->fixed[value] = w->n_regs - 1 - __builtin_popcount(w->fixed_regs);
+  w->fixed_regs |= 1u << w->fixed[value];
+}
+
 static void choose_fixed(Write *w) {
   enum { SPARE = 4 };  // for operands that come from memory
-  int left = w->n_regs - pressure(w) - SPARE;
+  for (int k = 0; k < w->body->folds.n; k++)
+    for (int j = 0; j < EMIT_WAYS; j++)
+      fix(w, w->body->folds.at[k].way[j]);
+  int left = w->n_regs - pressure(w) - SPARE - __builtin_popcount(w->fixed_regs);
   int *weight = HL_ARRAY(w->body->arena, int, w->body->values.n + 1);
   weigh(w, weight);
   for (; left > 0; left--) {
@@ -471,8 +512,7 @@ static void choose_fixed(Write *w) {
     if (weight[best] == 0)
       return;
     weight[best] = 0;
-    w->fixed[best] = w->n_regs - 1 - __builtin_popcount(w->fixed_regs);
-    w->fixed_regs |= 1u << w->fixed[best];
+    fix(w, best);
   }
 }
 
@@ -528,8 +568,10 @@ static void write_loop(Write *w, int turns) {
   x86_jump(w->code, X86_JG, done);
   x86_align(w->code, 32);
   x86_here(w->code, top);
-  for (int k = 0; k < turns; k++)
+  for (int k = 0; k < turns; k++) {
+    choose_way(w, k % EMIT_WAYS);
     write_loop_list(w, WHOLE, k * w->body->lanes);
+  }
   x86_gpr(w->code, (X86Gpr){X86_ADD_I, .rm = x86_reg(X86_RAX), .imm = step});
   x86_gpr(w->code, (X86Gpr){X86_CMP, X86_RAX, .rm = x86_reg(X86_RCX)});
   x86_jump(w->code, X86_JLE, top);
@@ -573,6 +615,24 @@ static void write_blocks(Write *w) {
   note_uses(w, &w->body->loop);
 }
 
+static void begin_folds(Write *w) {
+  for (int k = 0; k < w->body->folds.n; k++)
+    for (int j = 0; j < EMIT_WAYS; j++) {
+      const EmitFold *fold = &w->body->folds.at[k];
+      fill_register(w, w->reg[fold->way[j]] = w->fixed[fold->way[j]], fold->none);
+    }
+}
+
+// Ways are joined, and what they come to is stored.
+static void end_folds(Write *w) {
+  const EmitInsts *list = &w->body->after;
+  if (list->n == 0)
+    return;
+  note_uses(w, list);
+  x86_gpr(w->code, (X86Gpr){X86_XOR4, X86_RAX, .rm = x86_reg(X86_RAX)});
+  write_part(w, list, 0, list->n, WHOLE, 0);
+}
+
 // rcx elements are left, fewer than there are lanes: as masks.
 static void make_masks(Write *w) {
   if (w->body->evex) {
@@ -595,6 +655,7 @@ static void write_tail(Write *w, int done) {
   x86_gpr(w->code, (X86Gpr){X86_SUB, X86_RCX, .rm = x86_reg(X86_RAX)});
   x86_jump(w->code, X86_JLE, done);
   make_masks(w);
+  choose_way(w, 0);
   write_loop_list(w, TAIL, 0);
 }
 
@@ -666,7 +727,7 @@ static Write write_of(const EmitBody *body, X86Code *code) {
   note_uses(&w, &body->loop);
   for (int v = 0; v < n; v++)
     w.in_loop[v] = w.last[v] >= 0;
-  w.has_stages = !w.small && emit_stages(body, &w.stages);
+  w.has_stages = !w.small && body->folds.n == 0 && emit_stages(body, &w.stages);
   w.first_kept = FIRST_SPILL;
   w.n_spills = w.most_spills = FIRST_SPILL + BLOCK * w.stages.n_kept;
   w.pool_label = x86_label(code);
@@ -677,12 +738,16 @@ static Write write_of(const EmitBody *body, X86Code *code) {
 
 void emit_write(const EmitBody *body, int n_slots, X86Code *code) {
   Write w = write_of(body, code);
-  const int done = x86_label(code), turns = body->loop.n <= 8 ? 4 : body->loop.n <= 24 ? 2 : 1;
+  const int done = x86_label(code), turns = body->folds.n > 0    ? EMIT_WAYS
+                                            : body->loop.n <= 8  ? 4
+                                            : body->loop.n <= 24 ? 2
+                                                                 : 1;
   int frame;
   choose_fixed(&w);
   choose_pointers(&w, n_slots);
   begin(&w, &frame);
   write_before(&w);
+  begin_folds(&w);
   note_uses(&w, &body->loop);
   x86_gpr(code, (X86Gpr){X86_XOR4, X86_RAX, .rm = x86_reg(X86_RAX)});
   if (w.has_stages)
@@ -692,6 +757,7 @@ void emit_write(const EmitBody *body, int n_slots, X86Code *code) {
     write_loop(&w, 1);
   write_tail(&w, done);
   x86_here(code, done);
+  end_folds(&w);
   end(&w);
   if (w.small)
     write_copy(&w);

@@ -240,6 +240,11 @@ void plan_frame(Plan *p) {
   nest->index_offset = end;
   if (p->gathers)
     end += bytes_of(8);
+  for (int b = 1; b < l->block.n; b++)
+    if (p->block[b].live && p->block[b].out && p->block[b].out->vec_fold) {
+      p->block[b].out->lanes = end;
+      end += LINE;
+    }
   nest->value = p->values.at;
   nest->n_values = p->values.n;
   nest->value_bytes = (size_t)end;

@@ -348,6 +348,7 @@ static bool place_reduce(Plan *p, int n, Place at) {
   }
   for (int k = 0; k < from->n_acc && out->fold != TILE_FOLD_LANES; k++)
     p->value[from->result[k]] = out->acc[k].result = out->acc[k].acc;
+  out->vec = from->fold;
   if (out->fold == TILE_FOLD_VEC)
     out->vec_fold = vec_fold(level, from->fold, p->values.at[out->acc[0].acc].dtype);
   if (folds_rows(from, out))

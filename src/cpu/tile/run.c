@@ -364,6 +364,8 @@ static char *pointed_at(Frame *f, const TilePointer *p, int64_t k) {
     return place + k * hl_dtype_bytes(p->access->dtype);
   if (p->choose)
     return element(f, chosen_at(f, p->choose, k), k);
+  if (p->value < 0)
+    return f->values + p->offset;
   return element(f, p->value, f->nest->value[p->value].is_row ? k : 0);
 }
 
@@ -455,6 +457,10 @@ static void next_to_acc(Frame *f, const TileBlock *b, bool row) {
 
 static void fold_vec(Frame *f, const TileBlock *b, void *user) {
   run_ops(f, &b->tile, true);
+  if (b->join_lanes) {
+    b->join_lanes(f->at[b->acc[0].acc], f->values + b->lanes);
+    return;
+  }
   const Range r = range_of(f, b->acc[0].scope, true);
   if (r.low < r.high)
     b->vec_fold(r.high - r.low, f->at[b->acc[0].acc], element(f, b->acc[0].x, r.low));

@@ -153,11 +153,11 @@ static void add_to_run(Segments *s, Run *run, const TileOp *op) {
   if (op->kind == TILE_LOAD) {
     emit = (EmitOp){.kind = EMIT_LOAD,
                     .dtype = op->access.dtype,
-                    .slot = add_pointer(run, (TilePointer){-1, &op->access, NULL})};
+                    .slot = add_pointer(run, (TilePointer){-1, &op->access, NULL, 0})};
   } else if (op->kind == TILE_STORE) {
     emit =
         (EmitOp){.kind = EMIT_STORE, .dtype = op->access.dtype, .in = {emitted(s, run, op->in[0])}};
-    emit.slot = add_pointer(run, (TilePointer){-1, &op->access, NULL});
+    emit.slot = add_pointer(run, (TilePointer){-1, &op->access, NULL, 0});
   } else {
     for (int k = 0; k < op->n_in; k++)
       emit.in[k] = emitted(s, run, op->in[k]);
@@ -179,7 +179,7 @@ static bool takes_choice(const Segments *s, const Run *run, const TileOp *op) {
 
 static void add_choice(Segments *s, Run *run, const TileOp *op) {
   EmitOp load = {.kind = EMIT_LOAD, .dtype = s->nest->value[op->out].dtype};
-  load.slot = add_pointer(run, (TilePointer){op->out, NULL, op});
+  load.slot = add_pointer(run, (TilePointer){op->out, NULL, op, 0});
   s->emitted[op->out] = add(run, load);
   run->n_choices++;
 }
@@ -231,7 +231,7 @@ static bool add_stores(Segments *s, Run *run, const TileOps *list) {
       return false;
     EmitOp store = {
         .kind = EMIT_STORE, .dtype = s->nest->value[op->out].dtype, .in = {s->emitted[op->out]}};
-    store.slot = add_pointer(run, (TilePointer){op->out, op->aim, NULL});
+    store.slot = add_pointer(run, (TilePointer){op->out, op->aim, NULL, 0});
     add(run, store);
   }
   return true;
@@ -253,6 +253,7 @@ static const TileSegment *make_segment(Segments *s, Run *run, const TileOps *lis
       choice[n++] = k;
   *segment = (TileSegment){
       fn,
+      run->scope,
       run->n_choices,
       choice,
       run->n_pointers,
@@ -312,21 +313,50 @@ static Run *find_run(Segments *s, const TileOps *list, int from) {
   return run;
 }
 
-static void segment_list(Segments *s, TileOps *list) {
+// What a run that ends the list computes to be folded by vectors is folded by it.
+static bool add_fold(Segments *s, Run *run, const TileOps *list, const TileBlock *b) {
+  const int x = b ? b->acc[0].x : -1;
+  if (!b || !b->vec_fold || run->to < list->n || run->n_ops == 0 || run->n_choices > 0 ||
+      run->scope != 0 || b->acc[0].scope != 0 || s->emitted[x] < 0 ||
+      run->op[s->emitted[x]].kind != EMIT_VEC)
+    return false;
+  EmitOp fold = {
+      .kind = EMIT_FOLD, .vec = b->vec, .dtype = s->nest->value[x].dtype, .in = {s->emitted[x]}};
+  fold.slot = add_pointer(run, (TilePointer){-1, NULL, NULL, b->lanes});
+  add(run, fold);
+  s->reads[x]--;
+  return true;
+}
+
+// `b`: whose list it is, if it folds by vectors what the list makes.
+static const TileSegment *segment_of(Segments *s, const TileOps *list, int from, TileBlock *b) {
+  const int fewest = s->row ? FEWEST_OPS : 1;  // of one element a function is mostly its call
+  Run *run = find_run(s, list, from);
+  const TileSegment *segment = NULL;
+  if (add_fold(s, run, list, b)) {
+    segment = make_segment(s, run, list);
+    if (segment)
+      b->join_lanes = vec_lanes(s->maker->level, b->vec, s->nest->value[b->acc[0].acc].dtype);
+    else
+      s->reads[b->acc[0].x]++;
+    run = segment ? run : find_run(s, list, from);
+  }
+  return segment ? segment : run->n_ops >= fewest || run->pays ? make_segment(s, run, list) : NULL;
+}
+
+static void segment_list(Segments *s, TileOps *list, TileBlock *b) {
   HlArena *arena = s->maker->arena;
   TileOps out = {0};
   for (int i = 0; i < list->n;) {
     const HlMark mark = hl_arena_mark(s->scratch);
-    Run *run = find_run(s, list, i);
-    const TileSegment *segment =
-        run->n_ops >= FEWEST_OPS || run->pays ? make_segment(s, run, list) : NULL;
-    const int end = segment ? run->to : i + 1;
+    const TileSegment *segment = segment_of(s, list, i, b);
+    const int end = i + (segment ? segment->n_ops : 1);
     for (; i < end; i++)
       if (!segment || only_finds_address(s, &list->at[i]))
         vec_push_in(arena, &out, list->at[i]);
     if (segment) {
       const TileOp op = {
-          .kind = TILE_SEGMENT, .scope = run->scope, .out = -1, .im = -1, .segment = segment};
+          .kind = TILE_SEGMENT, .scope = segment->scope, .out = -1, .im = -1, .segment = segment};
       vec_push_in(arena, &out, op);
     }
     hl_arena_release(s->scratch, mark);
@@ -347,16 +377,16 @@ static void segment_block(Segments *s, TileBlock *b) {
   s->row = false;
   for (int k = 0; k <= b->n_loops; k++) {
     inner_blocks(s, &b->level[k]);
-    segment_list(s, &b->level[k]);
+    segment_list(s, &b->level[k], NULL);
   }
   s->row = s->one_row = true;
-  segment_list(s, &b->head);
+  segment_list(s, &b->head, NULL);
   s->one_row = b->column_var >= 0 ? b->row_var < 0 : outer;
   inner_blocks(s, &b->tile);
   s->row = b == &s->nest->grid || b->is_row || b->fold != TILE_FOLD_TILES;
   find_ahead(s, &b->tile);
-  segment_list(s, &b->tile);
-  segment_list(s, &b->step);
+  segment_list(s, &b->tile, b->fold == TILE_FOLD_VEC ? b : NULL);
+  segment_list(s, &b->step, NULL);
   s->row = row;
   s->one_row = outer;
 }

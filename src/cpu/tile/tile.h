@@ -138,9 +138,11 @@ typedef struct TilePointer {
   int value;
   const TileAccess *access;  // NULL: the value
   const TileOp *choose;      // of a CHOOSE the operand that it is there; NULL: the value is none
+  int64_t offset;            // value -1 and no access: this place in the frame
 } TilePointer;
 typedef struct TileSegment {
   void (*fn)(int64_t n, void *const *pointer);
+  int scope;
   int n_choices;             // pointers that choose: it is done in pieces
   const int *choice;
   int n_pointers;
@@ -192,7 +194,10 @@ typedef struct TileBlock {
   TileOps step;             // after `tile`: from acc and x to next
   int n_acc;
   TileAcc *acc;
+  VecOp vec;                // of VEC
   VecFold *vec_fold;
+  VecLanes *join_lanes;     // VEC: the last segment of `tile` has folded by vectors, to `lanes` in the frame; or NULL
+  int64_t lanes;
   VecFoldRows *fold_rows;   // TILES: folds all turns of the last loop at once; or NULL
   int part_var;             // the loop of the grid whose turn tells which part of loop[0] this is; -1: all of it
   int64_t part;             // how many of loop[0] are in a part

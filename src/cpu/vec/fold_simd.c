@@ -77,6 +77,9 @@ static inline uint64_t_vector swapped(uint64_t_vector v, int bytes) {
       a = many_##name(a, (T##_vector)swapped((uint64_t_vector)a, bytes));                          \
     *(T *)acc = one_##name(*(T *)acc, a[0]);                                                       \
   }                                                                                                \
+  static void lanes_##name(void *acc, const void *lanes) {                                         \
+    join_lanes_##name(T##_at(lanes), acc);                                                         \
+  }                                                                                                \
   static void folds(int64_t n, void *acc, const void *in) {                                        \
     enum { LANES = VEC_BYTES / sizeof(T), WAYS = 4 * LANES };                                      \
     const T *x = in;                                                                               \
@@ -257,6 +260,7 @@ FLOATS(f64, double, __m512d, pd)
     [VEC_XOR] = {PRED(kind##_xor_8), SIZES(kind##_xor)},                                         \
   }
 const VecFoldTable SIMD(vec_folds) = TABLE(fold);
+const VecLanesTable SIMD(vec_lanes) = TABLE(lanes);
 const VecScanTable SIMD(vec_scans) = TABLE(scan);
 const VecJoinTable SIMD(vec_joins) = TABLE(join);
 const VecFoldRowsTable SIMD(vec_row_folds) = TABLE(fold_rows);

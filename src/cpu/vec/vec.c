@@ -21,6 +21,7 @@ TABLES(VecConvertTable, converts)
 TABLES(VecRoundTable, rounds)
 TABLES(VecWrapTable, wraps)
 TABLES(VecFoldTable, folds)
+TABLES(VecLanesTable, lanes)
 TABLES(VecScanTable, scans)
 TABLES(VecJoinTable, joins)
 TABLES(VecFoldRowsTable, row_folds)
@@ -137,6 +138,10 @@ VecOp vec_op_of(const HlComp *comp, HlDtype dtype) {
 
 VecFold *vec_fold(CpuLevel level, VecOp op, HlDtype dtype) {
   return (*folds[level])[op][class_of(dtype)];
+}
+
+VecLanes *vec_lanes(CpuLevel level, VecOp op, HlDtype dtype) {
+  return (*lanes[level])[op][class_of(dtype)];
 }
 
 VecScan *vec_scan(CpuLevel level, VecOp op, HlDtype dtype) {

@@ -84,6 +84,9 @@ VecOp vec_op_of(const HlComp *comp, HlDtype dtype);
 // depends on n alone. x is as carried. NULL: not such an op.
 typedef void VecFold(int64_t n, void *acc, const void *x);
 VecFold *vec_fold(CpuLevel level, VecOp op, HlDtype dtype);
+// The end of such a fold: *acc = op(*acc, what the lanes of a vector, of as many bytes as the level has, are together).
+typedef void VecLanes(void *acc, const void *lanes);
+VecLanes *vec_lanes(CpuLevel level, VecOp op, HlDtype dtype);
 // acc[k] = op(...op(op(acc[k], x[k]), x[step + k])..., x[(rows - 1) step + k]) for 0 <= k < n.
 typedef void VecFoldRows(int64_t rows, int64_t n, void *acc, const void *x, int64_t step);
 VecFoldRows *vec_fold_rows(CpuLevel level, VecOp op, HlDtype dtype);
