@@ -434,12 +434,23 @@ static int times_named(const HlInst *consumer, const HlInst *operand) {
   return n > 0 ? n : 1;
 }
 
+// A sum of columns takes as many at once as the narrowest array allows that is read then.
+static GpuLaunch launch_of_both(const HlTarget *t, const HlInst *producer,
+                                const GpuCost *of_producer, const HlInst *consumer,
+                                const GpuCost *of_consumer, GpuEmitter emitter) {
+  const bool as_consumer = emitter == of_consumer->emitter;
+  if (emitter != GPU_REDUCTION)
+    return as_consumer ? of_consumer->launch : of_producer->launch;
+  const int bits = gpu_least_bits(consumer, producer), before = gpu_least_bits(producer, NULL);
+  return gpu_reduction_launch(t, gpu_hero(t, as_consumer ? consumer : producer),
+                              bits < before ? bits : before);
+}
+
 GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer,
                        const HlInst *consumer, const GpuCost *of_consumer, bool gives_both) {
   const GpuEmitter emitter =
       gpu_emitter_of_both(producer, of_producer->emitter, consumer, of_consumer->emitter);
-  const GpuLaunch launch =
-      emitter == of_consumer->emitter ? of_consumer->launch : of_producer->launch;
+  const GpuLaunch launch = launch_of_both(t, producer, of_producer, consumer, of_consumer, emitter);
   const bool both_reduce = emitter == GPU_REDUCTION && of_producer->emitter == GPU_REDUCTION &&
                            of_consumer->emitter == GPU_REDUCTION;
   const bool moves = of_producer->reads_apart || of_consumer->reads_apart;

@@ -1,5 +1,7 @@
 // opt/fusion/gpu_fusible.c: what XLA's emitters for GPUs can put into one kernel.
 
+#include <limits.h>
+
 #include "opt/fusion/gpu_fusible.h"
 
 #include "opt/ask/emitters.h"
@@ -22,9 +24,9 @@ static GpuLaunch launch_of_rows(const HlTarget *t, const FoldedReduction *folded
 }
 
 // Columns that a thread takes: what it can read at a time, as long as no thread of the warp is left without.
-static int64_t columns_of_thread(const HlTarget *t, int64_t columns, HlDtype type) {
-  const int64_t wide = type == HL_PRED || hl_dtype_info[type].bits < 32 ? 4 : 2;
-  if (hl_dtype_info[type].bits >= 64)
+static int64_t columns_of_thread(const HlTarget *t, int64_t columns, int bits) {
+  const int64_t wide = bits < 32 ? 4 : 2;
+  if (bits >= 64)
     return 1;
   for (int64_t n = wide; n > 1; n /= 2)
     if (columns % n == 0 && t->warp * n <= columns)
@@ -32,16 +34,27 @@ static int64_t columns_of_thread(const HlTarget *t, int64_t columns, HlDtype typ
   return 1;
 }
 
-static GpuLaunch launch_of_columns(const HlTarget *t, const FoldedReduction *folded, HlDtype type) {
+static GpuLaunch launch_of_columns(const HlTarget *t, const FoldedReduction *folded, int bits) {
   const int64_t columns = folded->dim[2];
-  const int64_t of_block = t->warp * columns_of_thread(t, columns, type);
+  const int64_t of_block = t->warp * columns_of_thread(t, columns, bits);
   return (GpuLaunch){folded->dim[0] * gpu_ceil_div(columns, of_block), t->warp * t->warp};
 }
 
-GpuLaunch gpu_reduction_launch(const HlTarget *t, const HlInst *reduce) {
+int gpu_least_bits(const HlInst *inst, const HlInst *except) {
+  int least = INT_MAX;
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    const HlShape *shape = inst->operands[k]->shape;
+    if (inst->operands[k] == except || !hl_shape_is_array(shape))
+      continue;
+    const int bits = shape->dtype == HL_PRED ? 8 : hl_dtype_info[shape->dtype].bits;
+    least = bits < least ? bits : least;
+  }
+  return least;
+}
+
+GpuLaunch gpu_reduction_launch(const HlTarget *t, const HlInst *reduce, int bits) {
   const FoldedReduction folded = fold_reduction(reduce);
-  return folded.of_rows ? launch_of_rows(t, &folded)
-                        : launch_of_columns(t, &folded, reduce->operands[0]->shape->dtype);
+  return folded.of_rows ? launch_of_rows(t, &folded) : launch_of_columns(t, &folded, bits);
 }
 
 // --- Fusible ------------------------------------------------------------------------------------
@@ -242,6 +255,14 @@ static bool is_moved_by_tiles(const HlInst *inst) {
 // Blocks take squares of the dimensions that are read and that are written one after the other, or a tile of packed elements.
 enum { TRANSPOSE_SIDE = 32, TRANSPOSE_THREADS = 128 };
 
+static GpuLaunch launch_of_outer(const Moved *moved) {
+  GpuLaunch launch = {1, TRANSPOSE_THREADS};
+  const int minor = moved->rank - 1, read = most_minor(moved, minor);
+  for (int k = 0; k < minor; k++)
+    launch.blocks *= gpu_ceil_div(moved->size[k], k == read || k == minor - 1 ? TRANSPOSE_SIDE : 1);
+  return launch;
+}
+
 GpuLaunch gpu_transpose_launch(const HlInst *inst) {
   Moved moved;
   GpuLaunch launch = {1, TRANSPOSE_THREADS};
@@ -249,7 +270,9 @@ GpuLaunch gpu_transpose_launch(const HlInst *inst) {
     return launch;
   const int minor = moved.rank - 1, read = most_minor(&moved, moved.rank);
   Packed tile;
-  if (read == minor || !is_moved_packed(inst, &moved, moved.size[read], moved.size[minor], &tile))
+  if (read == minor)  // and stays so: a few bytes, part of each tile
+    return launch_of_outer(&moved);
+  if (!is_moved_packed(inst, &moved, moved.size[read], moved.size[minor], &tile))
     tile = (Packed){TRANSPOSE_SIDE, 1, TRANSPOSE_SIDE};
   for (int k = 0; k < moved.rank; k++)
     launch.blocks *= gpu_ceil_div(moved.size[k], k == minor       ? tile.written

@@ -42,7 +42,10 @@ static inline int64_t gpu_ceil_div(int64_t n, int64_t by) {
 }
 // How the kernel that is `inst` is started (gpu_launch.c), and those of reductions and transposes by blocks.
 GpuLaunch gpu_launch(const HlTarget *t, const HlInst *inst, const HlInst *hero, GpuEmitter emitter);
-GpuLaunch gpu_reduction_launch(const HlTarget *t, const HlInst *reduce);
+// `bits`: of the narrowest elements that the kernel reads.
+GpuLaunch gpu_reduction_launch(const HlTarget *t, const HlInst *reduce, int bits);
+// Of the elements of what is read, but for one operand.
+int gpu_least_bits(const HlInst *inst, const HlInst *except);
 GpuLaunch gpu_transpose_launch(const HlInst *inst);
 
 bool gpu_is_loop_fusible(const HlTarget *t, const HlInst *inst);

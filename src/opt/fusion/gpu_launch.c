@@ -85,7 +85,7 @@ GpuLaunch gpu_launch(const HlTarget *t, const HlInst *inst, const HlInst *hero,
                              ? inst->shape->element[0]
                              : inst->shape;
   switch (emitter) {
-  case GPU_REDUCTION: return gpu_reduction_launch(t, hero);
+  case GPU_REDUCTION: return gpu_reduction_launch(t, hero, gpu_least_bits(inst, NULL));
   case GPU_TRANSPOSE: return gpu_transpose_launch(hero);
   case GPU_SCATTER: shape = hero->operands[hero->n_operands - 1]->shape; break;
   case GPU_CONCATENATE: shape = largest_operand(hero); break;
