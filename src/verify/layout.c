@@ -4,11 +4,14 @@
 #include "verify/verify.h"
 
 // An array whose elements are said to take another number of bits than their type does; NULL: none. For CPUs and GPUs only
-// types smaller than a byte have that choice.
+// types that are packed have that choice: a float of six bits takes a byte.
+enum { MOST_PACKED_BITS = 4 };
+
 static const HlShape *padded_elements(const HlShape *shape) {
   if (hl_is_array_dtype(shape->dtype)) {
     const HlLayoutExtra *extra = shape->layout != NULL ? shape->layout->extra : NULL;
-    const bool fixed = shape->dtype == HL_PRED || hl_dtype_info[shape->dtype].bits >= 8;
+    const bool fixed =
+        shape->dtype == HL_PRED || hl_dtype_info[shape->dtype].bits > MOST_PACKED_BITS;
     return extra != NULL && extra->element_bits != 0 && fixed ? shape : NULL;
   }
   const HlShape *found = NULL;
@@ -22,7 +25,7 @@ static const char *wrong_shape(const Verify *v, const HlShape *shape, const HlSh
   if (wrong != NULL || v->is_tiled)
     return wrong;
   *where = padded_elements(shape);
-  return *where != NULL ? "has an element size, which only types smaller than a byte may have"
+  return *where != NULL ? "has an element size, which only types of up to four bits may have"
                         : NULL;
 }
 
