@@ -141,10 +141,14 @@ static void others_are_left(void **state) {
 
 // --- Programs -------------------------------------------------------------------------------------
 
-static int64_t steps_of(HlCpuProgram *program, const char *kind) {
+// And what all steps together compute.
+static int64_t steps_of(HlCpuProgram *program, const char *kind, double *flops) {
   HlArena *arena = hl_arena_new();
   const HlCpuReport report = hl_cpu_report(arena, program);
   int64_t n = 0;
+  *flops = 0;
+  for (int64_t k = 0; k < report.n_steps; k++)
+    *flops += report.step[k].flops;
   for (int k = 0; k < report.n; k++)
     n += strcmp(report.steps[k].kind, kind) == 0 ? report.steps[k].n : 0;
   hl_arena_free(arena);
@@ -152,7 +156,7 @@ static int64_t steps_of(HlCpuProgram *program, const char *kind) {
 }
 
 // Runs a module that is ready to run as a program and by the interpreter; how many steps of a kind it has.
-static int64_t run_program(const char *text, const char *kind) {
+static int64_t run_program(const char *text, const char *kind, double *flops) {
   HlCx *cx = hl_cx_new();
   HlModule *m = hl_text_parse(cx, text);
   if (!m)
@@ -169,7 +173,7 @@ static int64_t run_program(const char *text, const char *kind) {
   if (!hl_compare(cx, 1, (const HlLiteral *const *)got, (const HlLiteral *const *)expected, &how,
                   &found))
     fail_msg("%lld of %lld differ\n%s", (long long)found.n_different, (long long)found.n, text);
-  const int64_t n = steps_of(program, kind);
+  const int64_t n = steps_of(program, kind, flops);
   for (int k = 0; k < 4; k++)
     hl_literal_unref(args[k]);
   hl_literal_unref(got[0]);
@@ -211,7 +215,8 @@ static void programs_find_chains(void **state) {
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     char text[4000];
     snprintf(text, sizeof text, "HloModule m, is_scheduled=true\nENTRY e {\n%s}\n", cases[k].text);
-    const int64_t chains = run_program(text, "chain");
+    double flops;
+    const int64_t chains = run_program(text, "chain", &flops);
     if (chains != cases[k].chains)
       fail_msg("%lld chains\n%s", (long long)chains, text);
   }
@@ -258,9 +263,12 @@ static void copies_are_made_by_dots(void **state) {
         " ROOT r = f32[70,90] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n"
         "ENTRY e {\n%s}\n",
         cases[k].text);
-    const int64_t n = run_program(text, "tile");
+    double flops;
+    const int64_t n = run_program(text, "tile", &flops);
     if (cases[k].others >= 0 && n != cases[k].others)
       fail_msg("%lld steps besides\n%s", (long long)n, text);
+    if (flops < 2.0 * 60 * 60 * 60)  // the dot's are in
+      fail_msg("%g flops\n%s", flops, text);
   }
 }
 

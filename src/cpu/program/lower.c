@@ -310,6 +310,11 @@ static void add_chain(Lower *l, const Chain *chain) {
   place[chain->n_sources] = place_of_leaf(l, chain->last, 0);
   CpuStep *step = add_step(l, STEP_KERNEL, chain->last);
   step->kernel = chain->kernel;
+  const HlInst **way = HL_ARRAY(l->arena, const HlInst *, chain->n_members);
+  for (int k = 0; k < chain->n_members; k++)
+    if (chain->member[k] != chain->last)
+      way[step->n_way++] = chain->member[k];
+  step->way = way;
   step->place = place;
   step->n_places = chain->n_sources + 1;
   if (step->n_places > l->program->max_buffers)

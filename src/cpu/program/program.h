@@ -51,6 +51,8 @@ typedef struct CpuStep {
     const char *why;  // INTERPRET: why nothing faster computes it
   };
   const HlInst *inst;  // whose it is
+  const HlInst *const *way;  // KERNEL: what it computes on the way to that, which goes nowhere
+  int32_t n_way;
 } CpuStep;
 
 // What stands behind an allocation when the program runs.

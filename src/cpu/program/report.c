@@ -46,6 +46,13 @@ static void count_steps(const HlCpuProgram *p, HlCpuReport *out) {
   }
 }
 
+// What is computed on the way is not written, and not read again.
+static void add_on_the_way(HlCpuStep *out, const HlInst *inst, const HlCost *comps) {
+  const HlCost cost = hl_cost_inst_by(inst, comps);
+  out->flops += cost.flops + cost.transcendentals;
+  out->bytes += cost.bytes_read - cost.bytes_written;
+}
+
 static void list_steps(const HlCpuProgram *p, const HlCost *comps, HlCpuStep *out) {
   for (int k = 0; k < p->n_steps; k++) {
     const CpuStep *step = &p->step[k];
@@ -55,6 +62,8 @@ static void list_steps(const HlCpuProgram *p, const HlCost *comps, HlCpuStep *ou
     const HlCost cost = hl_cost_inst_by(step->inst, comps);
     out[k].flops = cost.flops + cost.transcendentals;
     out[k].bytes = cost.bytes_read + cost.bytes_written;
+    for (int w = 0; w < step->n_way; w++)
+      add_on_the_way(&out[k], step->way[w], comps);
   }
 }
 
