@@ -355,26 +355,28 @@ static int64_t piece_end(const Frame *f, const TileSegment *s, Range r) {
   return end;
 }
 
-// Where a pointer is at element `k` of the tile.
-static char *pointed_at(Frame *f, const TilePointer *p, int64_t k) {
-  char *place = p->access ? place_at(f, p->access) : NULL;
-  if (place && p->value >= 0)  // ops behind it read it there
-    f->at[p->value] = place;
-  if (place)
-    return place + k * hl_dtype_bytes(p->access->dtype);
-  if (p->choose)
-    return element(f, chosen_at(f, p->choose, k), k);
+// Where a pointer begins.
+static char *base_of(Frame *f, const TilePointer *p) {
   if (p->value < 0)
-    return f->values + p->offset;
-  return element(f, p->value, f->nest->value[p->value].is_row ? k : 0);
+    return p->access ? place_at(f, p->access) : f->values + p->offset;
+  if (p->access)  // ops behind it read it there
+    f->at[p->value] = place_at(f, p->access);
+  return f->at[p->value];
 }
 
 static void segment(Frame *f, const TileSegment *s, Range r) {
+  char *base[TILE_MAX_POINTERS];
   void *pointer[TILE_MAX_POINTERS];
+  if (r.low >= r.high)
+    return;
+  for (int k = 0; k < s->n_pointers; k++)
+    base[k] = base_of(f, &s->pointer[k]);
   for (int64_t end; r.low < r.high; r.low = end) {
     end = s->n_choices > 0 ? piece_end(f, s, r) : r.high;
+    for (int k = 0; k < s->n_choices; k++)
+      base[s->choice[k]] = f->at[chosen_at(f, s->pointer[s->choice[k]].choose, r.low)];
     for (int k = 0; k < s->n_pointers; k++)
-      pointer[k] = pointed_at(f, &s->pointer[k], r.low);
+      pointer[k] = base[k] + r.low * s->pointer[k].size;
     s->fn(end - r.low, pointer);
   }
 }

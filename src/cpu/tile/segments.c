@@ -127,7 +127,12 @@ static int add(Run *run, EmitOp op) {
   return run->n++;
 }
 
-static int add_pointer(Run *run, TilePointer pointer) {
+static int add_pointer(const Segments *s, Run *run, TilePointer pointer) {
+  const TileValue *value = pointer.value >= 0 ? &s->nest->value[pointer.value] : NULL;
+  if (pointer.access)
+    pointer.size = hl_dtype_bytes(pointer.access->dtype);
+  else if (value && value->is_row)
+    pointer.size = value->size;
   run->pointer[run->n_pointers] = pointer;
   return run->n_pointers++;
 }
@@ -144,7 +149,7 @@ static int emitted(Segments *s, Run *run, int value) {
                .ahead = v->is_row ? s->ahead[value] : 0,
                .bits = v->bits};
   if (!v->is_const)
-    op.slot = add_pointer(run, (TilePointer){.value = value});
+    op.slot = add_pointer(s, run, (TilePointer){.value = value});
   return s->emitted[value] = add(run, op);
 }
 
@@ -153,11 +158,11 @@ static void add_to_run(Segments *s, Run *run, const TileOp *op) {
   if (op->kind == TILE_LOAD) {
     emit = (EmitOp){.kind = EMIT_LOAD,
                     .dtype = op->access.dtype,
-                    .slot = add_pointer(run, (TilePointer){-1, &op->access, NULL, 0})};
+                    .slot = add_pointer(s, run, (TilePointer){.value = -1, .access = &op->access})};
   } else if (op->kind == TILE_STORE) {
     emit =
         (EmitOp){.kind = EMIT_STORE, .dtype = op->access.dtype, .in = {emitted(s, run, op->in[0])}};
-    emit.slot = add_pointer(run, (TilePointer){-1, &op->access, NULL, 0});
+    emit.slot = add_pointer(s, run, (TilePointer){.value = -1, .access = &op->access});
   } else {
     for (int k = 0; k < op->n_in; k++)
       emit.in[k] = emitted(s, run, op->in[k]);
@@ -179,7 +184,7 @@ static bool takes_choice(const Segments *s, const Run *run, const TileOp *op) {
 
 static void add_choice(Segments *s, Run *run, const TileOp *op) {
   EmitOp load = {.kind = EMIT_LOAD, .dtype = s->nest->value[op->out].dtype};
-  load.slot = add_pointer(run, (TilePointer){op->out, NULL, op, 0});
+  load.slot = add_pointer(s, run, (TilePointer){.value = op->out, .choose = op});
   s->emitted[op->out] = add(run, load);
   run->n_choices++;
 }
@@ -231,7 +236,7 @@ static bool add_stores(Segments *s, Run *run, const TileOps *list) {
       return false;
     EmitOp store = {
         .kind = EMIT_STORE, .dtype = s->nest->value[op->out].dtype, .in = {s->emitted[op->out]}};
-    store.slot = add_pointer(run, (TilePointer){op->out, op->aim, NULL, 0});
+    store.slot = add_pointer(s, run, (TilePointer){.value = op->out, .access = op->aim});
     add(run, store);
   }
   return true;
@@ -322,7 +327,7 @@ static bool add_fold(Segments *s, Run *run, const TileOps *list, const TileBlock
     return false;
   EmitOp fold = {
       .kind = EMIT_FOLD, .vec = b->vec, .dtype = s->nest->value[x].dtype, .in = {s->emitted[x]}};
-  fold.slot = add_pointer(run, (TilePointer){-1, NULL, NULL, b->lanes});
+  fold.slot = add_pointer(s, run, (TilePointer){.value = -1, .offset = b->lanes});
   add(run, fold);
   s->reads[x]--;
   return true;

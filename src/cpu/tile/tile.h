@@ -139,6 +139,7 @@ typedef struct TilePointer {
   const TileAccess *access;  // NULL: the value
   const TileOp *choose;      // of a CHOOSE the operand that it is there; NULL: the value is none
   int64_t offset;            // value -1 and no access: this place in the frame
+  int64_t size;              // bytes from an element to the next; 0: it is one for all
 } TilePointer;
 typedef struct TileSegment {
   void (*fn)(int64_t n, void *const *pointer);
