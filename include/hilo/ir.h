@@ -50,6 +50,9 @@ HlDtype hl_dtype_by_text(HlStr text);    // HL_NO_DTYPE if none; knows neither t
 HlDtype hl_dtype_by_proto(int number);   // HL_NO_DTYPE if none
 static inline const char *hl_dtype_text(HlDtype t) { return hl_dtype_info[t].text; }
 static inline int hl_dtype_bytes(HlDtype t) { return hl_dtype_info[t].bytes; }
+// Whether a layout may say that elements are packed, several to a byte (E(n)): for CPUs and GPUs XLA packs integers and floats of up to
+// four bits; a float of six takes a byte, a pred always does.
+static inline bool hl_dtype_packs(HlDtype t) { return t != HL_PRED && hl_dtype_info[t].bits <= 4; }
 static inline HlDtypeKind hl_dtype_kind(HlDtype t) { return hl_dtype_info[t].kind; }
 static inline bool hl_is_float(HlDtype t) { return hl_dtype_info[t].kind == HL_KIND_FLOAT; }
 static inline bool hl_is_complex(HlDtype t) { return hl_dtype_info[t].kind == HL_KIND_COMPLEX; }

@@ -4,14 +4,11 @@
 #include "verify/verify.h"
 
 // An array whose elements are said to take another number of bits than their type does; NULL: none. For CPUs and GPUs only
-// types that are packed have that choice: a float of six bits takes a byte.
-enum { MOST_PACKED_BITS = 4 };
-
+// types that are packed have that choice.
 static const HlShape *padded_elements(const HlShape *shape) {
   if (hl_is_array_dtype(shape->dtype)) {
     const HlLayoutExtra *extra = shape->layout != NULL ? shape->layout->extra : NULL;
-    const bool fixed =
-        shape->dtype == HL_PRED || hl_dtype_info[shape->dtype].bits > MOST_PACKED_BITS;
+    const bool fixed = !hl_dtype_packs(shape->dtype);
     return extra != NULL && extra->element_bits != 0 && fixed ? shape : NULL;
   }
   const HlShape *found = NULL;

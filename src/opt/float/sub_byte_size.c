@@ -1,7 +1,7 @@
 // opt/float/sub_byte_size.c: says in layouts that elements narrower than a byte are packed, or takes it
 // away.
 //
-// sub-byte-size-setter gives every array of a 2- or 4-bit type the width E(2) or E(4) in its
+// sub-byte-size-setter gives every array of a type of up to four bits its width, as E(4), in its
 // layout, and takes it from all others; sub-byte-size-removal takes it from all. Shapes on both
 // sides of calls, loops and tuples must agree, so a module changes as a whole: that is one rewrite.
 //
@@ -13,8 +13,7 @@
 #include "opt/passes.h"
 
 static int64_t wanted_bits(HlDtype dtype, bool packs) {
-  int bits = hl_dtype_info[dtype].bits;
-  return packs && dtype != HL_PRED && bits < 8 ? bits : 0;
+  return packs && hl_dtype_packs(dtype) ? hl_dtype_info[dtype].bits : 0;
 }
 
 static const HlShape *array_sized(HlPass *p, const HlShape *array, bool packs) {
