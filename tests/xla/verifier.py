@@ -91,11 +91,15 @@ def verdict(api, path):
     from jaxlib import _hlo
     with open(path, "rb") as f:
         raw = f.read()
-    if not path.endswith(".pb"):
-        raw = _hlo.hlo_module_from_text(raw.decode("utf-8", "surrogateescape")).as_serialized_hlo_module_proto()
-    text = _hlo.HloModule.from_serialized_hlo_module_proto(raw).to_string()
-    count = {w: int((re.search(w + r"=(\d+)", text[:text.find("\n")]) or [0, 1])[1])
-             for w in ("replica_count", "num_partitions")}
+    read = _hlo.HloModule.from_serialized_hlo_module_proto
+    if path.endswith(".pb"):
+        module = read(raw)
+    else:
+        module = _hlo.hlo_module_from_text(raw.decode("utf-8", "surrogateescape"))
+        raw = module.as_serialized_hlo_module_proto()
+        read(raw)
+    head = module.to_string().partition("\n")[0]        # of the text: a proto does not say how many replicas there are
+    count = {w: int((re.search(w + r"=(\d+)", head) or [0, 1])[1]) for w in ("replica_count", "num_partitions")}
     if not 0 < count["replica_count"] * count["num_partitions"] <= MOST_DEVICES:
         return None
     try:
