@@ -22,8 +22,10 @@ static double magnitude(const HlLiteral *lit, int64_t k) {
   return hl_is_complex(lit->shape->dtype) ? hypot(re, hl_literal_imag(lit, k)) : fabs(re);
 }
 
-static Bounds bounds_for(const HlLiteral *expected, const HlCompareOptions *options) {
-  const double r = hl_rounding(expected->shape->dtype);
+// Of the two types that of the result counts: files of arrays hold narrow floats as f32.
+static Bounds bounds_for(const HlLiteral *actual, const HlLiteral *expected,
+                         const HlCompareOptions *options) {
+  const double r = hl_rounding(actual->shape->dtype);
   double tolerance = options->tolerance.given ? options->tolerance.value : -1;
   Bounds b = {.tolerance = tolerance, .scale = 1, .abs = r, .rel = r};
   if (options->abs_bound > 0)
@@ -229,7 +231,7 @@ static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *exp
   if (copy)
     actual = copy;
   if (hl_is_float(expected->shape->dtype) || hl_is_complex(expected->shape->dtype)) {
-    Bounds b = bounds_for(expected, options);
+    Bounds b = bounds_for(actual, expected, options);
     compare_floats(actual, expected, &b, options->mask, out);
   } else {
     compare_exact(actual, expected, options->mask, out);
