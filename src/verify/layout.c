@@ -12,7 +12,8 @@ static const HlShape *padded_elements(const HlShape *shape) {
     return extra != NULL && extra->element_bits != 0 && fixed ? shape : NULL;
   }
   const HlShape *found = NULL;
-  for (int k = 0; hl_shape_is_tuple(shape) && found == NULL && k < shape->rank; k++)
+  const bool has_parts = hl_shape_is_tuple(shape) || shape->dtype == HL_BUFFER;
+  for (int k = 0; has_parts && found == NULL && k < shape->rank; k++)
     found = padded_elements(shape->element[k]);
   return found;
 }
