@@ -422,8 +422,6 @@ static void each_conversion_is_as_its_function(void **state) {
   assert_true(v3 >= 150 && v4 > v3);
 }
 
-// --- What is refused ---------------------------------------------------------------------------------
-
 // --- Folds -------------------------------------------------------------------------------------------
 
 // Sums of x and x, folded: by a segment whose vector is joined, and by the functions.
@@ -479,6 +477,8 @@ static int each_fold(CpuLevel level) {
 static void folds_are_as_functions(void **state) {
   print_message("%d folds in AVX2, %d in AVX-512\n", each_fold(CPU_V3), each_fold(CPU_V4));
 }
+
+// --- What is refused ---------------------------------------------------------------------------------
 
 static void what_it_lacks_is_refused(void **state) {
   HlArena *arena = hl_arena_new();
