@@ -36,9 +36,11 @@ enum { VECTORS = 2 };  // of a row
       if (i % 3 == 0)                                                                          \
         third[i / 3] = (const T *)a + i * a_row;                                               \
     }                                                                                          \
-    _Pragma("GCC unroll 16") for (int i = 0; i < rows && add; i++)                             \
-        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)                              \
-            __builtin_prefetch((T *)c + i * c_row + v * LANES, 1);                             \
+    if (add) {                                                                                 \
+      _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)                                  \
+          _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)                            \
+              __builtin_prefetch((T *)c + i * c_row + v * LANES, 1);                           \
+    }                                                                                          \
     const T *at = b;                                                                           \
     for (int64_t p = 0; p < k; p++) {                                                          \
       V column[VECTORS];                                                                       \
