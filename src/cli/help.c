@@ -59,21 +59,32 @@ static const CliOption environment[] = {
     {NULL, NULL, NULL},
 };
 
-static void print_options(const CliOption *options) {
+static void print_options(FILE *to, const CliOption *options) {
   for (const CliOption *o = options; o->name; o++) {
     char left[64];
     if (!*o->help)  // another spelling, named beside the first
       continue;
     snprintf(left, sizeof left, o->value ? (o->name[1] == '-' ? "%s=%s" : "%s %s") : "%s", o->name,
              o->value ? o->value : "");
-    printf("  %-24s %s\n", left, o->help);
+    fprintf(to, "  %-24s %s\n", left, o->help);
   }
 }
 
-void cli_print_environment(bool xla_flags) {
-  printf("\nenvironment:\n");
-  print_options(environment + !xla_flags);
+static void print_environment(FILE *to, bool xla_flags) {
+  fprintf(to, "\nenvironment:\n");
+  print_options(to, environment + !xla_flags);
 }
+
+void cli_print_environment(bool xla_flags) {
+  print_environment(stdout, xla_flags);
+}
+
+static const char examples[] =
+    "  hilo check m.hlo                       is it valid\n"
+    "  hilo convert m.mlir --to=hlo           StableHLO as HLO\n"
+    "  hilo run m.hlo                         its results on the cpu, and by the interpreter\n"
+    "  hilo opt m.hlo --pipeline=gpu          what XLA:GPU makes of it\n"
+    "  hilo history dump/                     which pass did what\n";
 
 void cli_print_overview(FILE *to) {
   fprintf(to, "usage: hilo COMMAND [options] FILE...\n\nHilo reads, checks, converts and runs "
@@ -89,14 +100,17 @@ void cli_print_overview(FILE *to) {
       "'hilo COMMAND --help' tells more. Exit status: 0 done, 1 a difference was found, 2 usage,\n"
       "3 invalid input, 4 not supported, 5 a run failed or output cannot be written, 6 a limit "
       "was\n"
-      "reached, 7 interrupted.\n");
+      "reached, 7 interrupted.\n"
+      "\nexamples:\n%s",
+      examples);
+  print_environment(to, true);
 }
 
 void cli_print_help(const CliCommand *command) {
   printf("usage: hilo %s %s\n\n%s\n\n%s\n\noptions:\n", command->name, command->usage,
          command->summary, command->about);
-  print_options(command->options);
-  print_options(cli_common_options_of(command));
+  print_options(stdout, command->options);
+  print_options(stdout, cli_common_options_of(command));
   if (command->examples)
     printf("\nexamples:\n%s", command->examples);
   cli_print_environment(command->xla_flags);
