@@ -30,27 +30,34 @@ static bool is_text_proto(HlStr bytes) {
          !memmem(bytes.at, bytes.n < 200 ? bytes.n : 200, " = ", 3);
 }
 
-// What XLA dumps beside modules, by how it starts, and what it is.
+// What XLA dumps beside modules, by how it starts, what else a line of it starts with, and what it is.
 static const struct {
-  const char *start, *what;
+  const char *start, *also, *what;
 } reports[] = {
-    {"thunk_metadata {", "the list of a program's thunks (thunk_metadata.txt)"},
-    {"001: k", "the order of a program's thunks (thunk_sequence.txt)"},
-    {"fusion_steps {", "a log of what was fused (priority_fusion_dump.txt)"},
-    {"gpu_device_info {", "a GPU's description (gpu_target_config.pbtxt): give it with --target"},
-    {"entry_computation_layout {", "a module's configuration (config.pbtxt)"},
-    {"executable_build_options {", "options of a compilation (compile_options.textproto)"},
-    {"BufferAssignment:", "a buffer assignment"},
-    {"HloLiveRange", "live ranges of values"},
-    {"\nTotal bytes used:", "the values of a buffer assignment"},
-    {"Memory Space:", "a report of memory used"},
-    {"platform_id:", "a description of devices (topology.textproto)"},
+    {"thunk_metadata {", NULL, "the list of a program's thunks (thunk_metadata.txt)"},
+    {"001: k", NULL, "the order of a program's thunks (thunk_sequence.txt)"},
+    {"fusion_steps {", NULL, "a log of what was fused (priority_fusion_dump.txt)"},
+    {"gpu_device_info {",
+     "\nhlo_module_before_fusion:", "a log of what was fused (priority_fusion_dump.txt)"},
+    {"gpu_device_info {", NULL,
+     "a GPU's description (gpu_target_config.pbtxt): give it with --target"},
+    {"entry_computation_layout {", NULL, "a module's configuration (config.pbtxt)"},
+    {"executable_build_options {", NULL, "options of a compilation (compile_options.textproto)"},
+    {"BufferAssignment:", NULL, "a buffer assignment"},
+    {"HloLiveRange", NULL, "live ranges of values"},
+    {"\nTotal bytes used:", NULL, "the values of a buffer assignment"},
+    {"Memory Space:", NULL, "a report of memory used"},
+    {"platform_id:", NULL, "a description of devices (topology.textproto)"},
 };
+
+static bool has(HlStr bytes, const char *part) {
+  return !part || memmem(bytes.at, bytes.n, part, strlen(part));
+}
 
 // What of those the bytes are, or NULL. A computation without a header, which may start likewise, has " = " soon.
 static const char *report_of(HlStr bytes) {
   for (int k = 0; k < HL_COUNT_OF(reports); k++)
-    if (starts_with(bytes, reports[k].start) &&
+    if (starts_with(bytes, reports[k].start) && has(bytes, reports[k].also) &&
         !memmem(bytes.at, bytes.n < 200 ? bytes.n : 200, " = ", 3))
       return reports[k].what;
   return NULL;
