@@ -77,10 +77,15 @@ bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out);
 // wishes; rarely 0, -0, 1, -1 or an infinity.
 bool hl_fake_large_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out);
 
-// Which leaves of the entry's result hold eigen- or singular vectors, known up to sign (real) or phase
-// (complex) only: 0 no, 1 as columns of the last two dimensions, 2 as rows. One entry per flattened
-// leaf, in the arena.
-int *hl_vector_leaves(HlArena *arena, const HlModule *m, int *n);
+// Whether a leaf of the entry's result holds eigen- or singular vectors, as columns or rows of its last two dimensions: known up
+// to sign (real) or phase (complex) only, and those of one value as any basis of their space.
+typedef enum HlVectorKind { HL_NO_VECTORS, HL_VECTORS_COLUMNS, HL_VECTORS_ROWS } HlVectorKind;
+typedef struct HlVectorLeaf {
+  HlVectorKind kind;
+  int values;                  // the leaf with the values of these vectors; -1: none is a result
+} HlVectorLeaf;
+// One entry per flattened leaf, in the arena.
+HlVectorLeaf *hl_vector_leaves(HlArena *arena, const HlModule *m, int *n);
 
 // The bound for relative and absolute errors of a float or complex type (tools.md 9).
 double hl_rounding(HlDtype dtype);
@@ -88,8 +93,10 @@ double hl_rounding(HlDtype dtype);
 // How two results compare (design 3, tools.md 9): one rule for whoever compares. hl_compare_rule says it in words.
 typedef struct HlCompareOptions {
   HlMaybeFloat tolerance;      // |a-e| <= T*max(1, max|e|) + 10*T*|e|; not given: the bounds of tools.md 9
-  const int *vectors;          // hl_vector_leaves, or NULL
+  const HlVectorLeaf *vectors; // hl_vector_leaves, or NULL
   int n_vectors;
+  const HlLiteral *const *values;  // the expected leaves that `vectors` counts, where not all are compared; else NULL
+  int n_values;
   double abs_bound, rel_bound; // without a tolerance, in place of tools.md 9's for every type; 0: those
   unsigned char *mask;         // of one leaf: set to 1 at each element that differs; NULL
 } HlCompareOptions;

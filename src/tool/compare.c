@@ -4,13 +4,14 @@
 // infinities must be the same. Without one the rule is XLA's own: it fails only when both the
 // absolute and the relative error are beyond the bounds of the results' type (1e-3 each; wider for narrow floats).
 // Of complex numbers the parts are tested apart, each against the size |e| of the whole number: a
-// part that is zero but for rounding has no size of its own. Integers and predicates must be equal. Eigen- and singular vectors are turned to the expected
-// vector's sign or phase first.
+// part that is zero but for rounding has no size of its own. Integers and predicates must be equal. Eigen- and singular vectors are aligned with the
+// expected ones first (align_vectors.h).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hilo/tool.h"
+#include "tool/align_vectors.h"
 
 typedef struct Bounds {
   double tolerance, scale;  // tolerance: < 0: none; scale: max(1, max|e|)
@@ -127,58 +128,6 @@ static void compare_exact(const HlLiteral *actual, const HlLiteral *expected, un
   }
 }
 
-// Elements of vector v of matrix m: `n` of them, `step` apart, from `first`.
-typedef struct Vector {
-  int64_t first, n, step;
-} Vector;
-
-static double dot_phase(const HlLiteral *a, const HlLiteral *e, Vector v, double *imag) {
-  double re = 0;
-  *imag = 0;
-  for (int64_t k = 0; k < v.n; k++) {
-    int64_t i = v.first + k * v.step;
-    double ar = hl_literal_f64(a, i), er = hl_literal_f64(e, i);
-    double ai = hl_is_complex(a->shape->dtype) ? hl_literal_imag(a, i) : 0;
-    double ei = hl_is_complex(e->shape->dtype) ? hl_literal_imag(e, i) : 0;
-    re += ar * er + ai * ei;
-    *imag += ar * ei - ai * er;
-  }
-  return re;
-}
-
-// Multiplies a vector by the unit number that turns it closest to the expected one.
-static void turn(HlLiteral *a, const HlLiteral *e, Vector v) {
-  double im, re = dot_phase(a, e, v, &im), size = hypot(re, im);
-  if (!(size > 0) || !isfinite(size))
-    return;
-  re /= size;
-  im /= size;
-  for (int64_t k = 0; k < v.n; k++) {
-    int64_t i = v.first + k * v.step;
-    double ar = hl_literal_f64(a, i);
-    if (!hl_is_complex(a->shape->dtype)) {
-      hl_literal_set_f64(a, i, re < 0 ? -ar : ar);
-      continue;
-    }
-    double ai = hl_literal_imag(a, i);
-    hl_literal_set_complex(a, i, ar * re - ai * im, ar * im + ai * re);
-  }
-}
-
-static HlLiteral *turned(HlCx *cx, const HlLiteral *actual, const HlLiteral *expected, int how) {
-  HlLiteral *copy = hl_literal_copy(cx, actual);
-  int rank = actual->shape->rank;
-  if (!copy || rank < 2)
-    return copy;
-  int64_t rows = actual->shape->dim[rank - 2], columns = actual->shape->dim[rank - 1],
-          size = rows * columns;
-  for (int64_t base = 0; size > 0 && base + size <= actual->n; base += size)
-    for (int64_t v = 0; v < (how == 1 ? columns : rows); v++)
-      turn(copy, expected,
-           how == 1 ? (Vector){base + v, rows, columns} : (Vector){base + v * columns, columns, 1});
-  return copy;
-}
-
 static int64_t run_time_size(const HlLiteral *literal, int d) {
   return literal->extent ? literal->extent[d] : literal->shape->dim[d];
 }
@@ -216,7 +165,8 @@ static double rounded_up(double x) {
 }
 
 static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *expected,
-                         const HlCompareOptions *options, int vectors, HlMismatch *out) {
+                         const HlCompareOptions *options, HlVectorLeaf vectors,
+                         const HlLiteral *values, HlMismatch *out) {
   *out = (HlMismatch){.first = -1, .worst = -1, .n = expected->n, .pass_tolerance = INFINITY};
   out->same_shape = hl_shape_same_dims(actual->shape, expected->shape) &&
                     actual->n == expected->n &&
@@ -225,7 +175,7 @@ static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *exp
   if (!out->same_shape)
     return false;
   out->pass_tolerance = 0;
-  HlLiteral *copy = vectors            ? turned(cx, actual, expected, vectors)
+  HlLiteral *copy = vectors.kind       ? tool_aligned(cx, actual, expected, vectors, values)
                     : expected->extent ? without_rest(cx, actual, expected)
                                        : NULL;
   if (copy)
@@ -249,9 +199,14 @@ bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral
   bool equal = true;
   if (!options)
     options = &usual;
+  const HlLiteral *const *values = options->values ? options->values : expected;
+  const int n_values = options->values ? options->n_values : n;
   for (int k = 0; k < n; k++) {
-    int vectors = k < options->n_vectors ? options->vectors[k] : 0;
-    if (!compare_leaf(cx, actual[k], expected[k], options, vectors, &out[k]))
+    const HlVectorLeaf vectors =
+        k < options->n_vectors ? options->vectors[k] : (HlVectorLeaf){.values = -1};
+    const HlLiteral *of =
+        vectors.values >= 0 && vectors.values < n_values ? values[vectors.values] : NULL;
+    if (!compare_leaf(cx, actual[k], expected[k], options, vectors, of, &out[k]))
       equal = false;
   }
   return equal;

@@ -305,9 +305,12 @@ static bool compare_device(HlCx *cx, const HlModule *m, int device, int n_expect
   HlCompareOptions how = {.tolerance = options->tolerance};
   how.vectors = hl_vector_leaves(out->arena, m, &how.n_vectors);
   for (int k = 0; k < n; k++) {
-    const int *vectors = k < how.n_vectors ? how.vectors + k : NULL;
-    HlCompareOptions one = {
-        .tolerance = how.tolerance, .vectors = vectors, .n_vectors = vectors ? 1 : 0};
+    const bool is_vector = k < how.n_vectors;
+    HlCompareOptions one = {.tolerance = how.tolerance,
+                            .vectors = is_vector ? how.vectors + k : NULL,
+                            .n_vectors = is_vector,
+                            .values = expected,
+                            .n_values = n_expected};
     const bool same = compare_leaf(cx, m, &first[k], expected[k], &one);
     first[k].compared = true;
     out->n_compared++;
@@ -384,14 +387,16 @@ static bool compare_device_with_reference(HlCx *cx, const HlModule *m,
   int n, n_expected, next = 0, n_vectors;
   const HlLiteral **actual = hl_flatten(out->arena, pair.actual, &n);
   const HlLiteral **expected = hl_flatten(out->arena, pair.expected, &n_expected);
-  const int *vectors = hl_vector_leaves(out->arena, m, &n_vectors);
+  const HlVectorLeaf *vectors = hl_vector_leaves(out->arena, m, &n_vectors);
   for (int k = 0; k < out->n_leaves; k++) {
     if (out->leaves[k].device != device || next == n || n != n_expected)
       continue;
     const bool is_vector = next < n_vectors;
     const HlCompareOptions how = {.tolerance = options->tolerance,
                                   .vectors = is_vector ? vectors + next : NULL,
-                                  .n_vectors = is_vector};
+                                  .n_vectors = is_vector,
+                                  .values = expected,
+                                  .n_values = n_expected};
     compare_leaf_with_reference(cx, &out->leaves[k], actual[next], expected[next], &how, out);
     next++;
   }

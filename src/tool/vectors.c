@@ -1,4 +1,4 @@
-// Finds the results that hold eigen- or singular vectors, which are known up to sign or phase only.
+// Finds the results that hold eigen- or singular vectors, which are known up to sign or phase only, and their values.
 //
 // Each leaf of the entry's result is followed back, through tuples, calls, copies, selects (JAX puts
 // nan where LAPACK failed), slices and transposes, to the custom call that made it.
@@ -7,7 +7,8 @@
 #include "hilo/custom_calls.h"
 #include "hilo/tool.h"
 
-enum { MAX_STEPS = 100000, MAX_DEPTH = 64, MAX_PATH = 64, COLUMNS = 1, ROWS = 2 };
+enum { MAX_STEPS = 100000, MAX_DEPTH = 64, MAX_PATH = 64 };
+enum { NONE = HL_NO_VECTORS, COLUMNS = HL_VECTORS_COLUMNS, ROWS = HL_VECTORS_ROWS, VALUES };
 
 typedef struct Trail {
   const HlInst *at;
@@ -18,21 +19,20 @@ typedef struct Trail {
   bool transposed;
 } Trail;
 
-// What element `index` of a LAPACK call's result holds.
+// What element `index` of the result of a LAPACK call, or of XLA's own "Eigh", holds.
 static int role_in_call(const HlInst *call, int64_t index) {
   const HlRoutineCall what = hl_routine_call(hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET));
-  const HlShape *shape = hl_shape_is_tuple(call->shape) && index < call->shape->rank
-                             ? call->shape->element[index]
-                             : call->shape;
-  if (shape->rank < 2 || !hl_is_array_dtype(shape->dtype))
-    return 0;
   const bool is_real = what.letter == 's' || what.letter == 'd';
-  switch (what.routine) {
-  case HL_ROUTINE_SYEVD: return index == 0 ? COLUMNS : 0;
+  const HlRoutine routine = hl_is_call(call, HL_CALL_EIGH) ? HL_ROUTINE_SYEVD : what.routine;
+  switch (routine) {
+  case HL_ROUTINE_SYEVD:
+  case HL_ROUTINE_SYEVJ: return index == 0 ? COLUMNS : index == 1 ? VALUES : NONE;
   case HL_ROUTINE_GESDD:
-  case HL_ROUTINE_GESVD: return index == 2 ? COLUMNS : index == 3 ? ROWS : 0;
-  case HL_ROUTINE_GEEV: return index >= (is_real ? 2 : 1) ? COLUMNS : 0;
-  default: return 0;
+  case HL_ROUTINE_GESVD:
+    return index == 1 ? VALUES : index == 2 ? COLUMNS : index == 3 ? ROWS : NONE;
+  case HL_ROUTINE_GESVDJ: return index == 1 ? VALUES : index == 2 || index == 3 ? COLUMNS : NONE;
+  case HL_ROUTINE_GEEV: return index >= (is_real ? 2 : 1) ? COLUMNS : NONE;
+  default: return NONE;
   }
 }
 
@@ -100,24 +100,41 @@ static bool step(Trail *t) {
   }
 }
 
-static int role_of(Trail *t) {
-  for (int k = 0; k < MAX_STEPS && t->at; k++) {
-    if (t->at->op == HL_OP_CUSTOM_CALL) {
-      int role = role_in_call(t->at, t->n_path > 0 ? t->path[t->n_path - 1] : 0);
-      return role == 0 || !t->transposed ? role : role == COLUMNS ? ROWS : COLUMNS;
-    }
+// Where a trail ends, and what it found there.
+typedef struct End {
+  int role;
+  const HlInst *call, **callers;
+  int n_callers;
+} End;
+
+static End end_of(HlArena *arena, Trail *t) {
+  End end = {.role = NONE};
+  for (int k = 0; k < MAX_STEPS && t->at && t->at->op != HL_OP_CUSTOM_CALL; k++)
     if (!step(t))
-      return 0;
-  }
-  return 0;
+      return end;
+  if (!t->at || t->at->op != HL_OP_CUSTOM_CALL)
+    return end;
+  end.role = role_in_call(t->at, t->n_path > 0 ? t->path[t->n_path - 1] : 0);
+  if (t->transposed && (end.role == COLUMNS || end.role == ROWS))
+    end.role = end.role == COLUMNS ? ROWS : COLUMNS;
+  end.call = t->at;
+  end.n_callers = t->n_callers;
+  end.callers = HL_ARRAY(arena, const HlInst *, t->n_callers + 1);
+  memcpy(end.callers, t->callers, (size_t)t->n_callers * sizeof *end.callers);
+  return end;
 }
 
-static void visit_leaves(const HlInst *root, const HlShape *shape, int64_t *path, int depth,
-                         int *out, int *n) {
+static bool is_same_call(const End *a, const End *b) {
+  return a->call == b->call && a->n_callers == b->n_callers &&
+         memcmp(a->callers, b->callers, (size_t)a->n_callers * sizeof *a->callers) == 0;
+}
+
+static void visit_leaves(HlArena *arena, const HlInst *root, const HlShape *shape, int64_t *path,
+                         int depth, End *out, int *n) {
   if (shape->dtype == HL_TUPLE) {
     for (int k = 0; k < shape->rank && depth < MAX_PATH; k++) {
       path[depth] = k;
-      visit_leaves(root, shape->element[k], path, depth + 1, out, n);
+      visit_leaves(arena, root, shape->element[k], path, depth + 1, out, n);
     }
     return;
   }
@@ -127,17 +144,31 @@ static void visit_leaves(const HlInst *root, const HlShape *shape, int64_t *path
     Trail t = {.at = root, .n_path = depth};
     for (int k = 0; k < depth; k++)
       t.path[k] = path[depth - 1 - k];
-    out[*n] = role_of(&t);
+    out[*n] = end_of(arena, &t);
   }
   ++*n;
 }
 
-int *hl_vector_leaves(HlArena *arena, const HlModule *m, int *n) {
+static HlVectorLeaf leaf_of(const End *ends, int n, int k) {
+  HlVectorLeaf leaf = {.values = -1};
+  if (ends[k].role != COLUMNS && ends[k].role != ROWS)
+    return leaf;
+  leaf.kind = ends[k].role;
+  for (int v = 0; v < n && leaf.values < 0; v++)
+    if (ends[v].role == VALUES && is_same_call(&ends[v], &ends[k]))
+      leaf.values = v;
+  return leaf;
+}
+
+HlVectorLeaf *hl_vector_leaves(HlArena *arena, const HlModule *m, int *n) {
   int64_t path[MAX_PATH];
   *n = 0;
-  visit_leaves(m->entry->root, m->entry->root->shape, path, 0, NULL, n);
-  int *out = HL_ARRAY(arena, int, *n + 1);
+  visit_leaves(arena, m->entry->root, m->entry->root->shape, path, 0, NULL, n);
+  End *ends = HL_ARRAY(arena, End, *n + 1);
   *n = 0;
-  visit_leaves(m->entry->root, m->entry->root->shape, path, 0, out, n);
+  visit_leaves(arena, m->entry->root, m->entry->root->shape, path, 0, ends, n);
+  HlVectorLeaf *out = HL_ARRAY(arena, HlVectorLeaf, *n + 1);
+  for (int k = 0; k < *n; k++)
+    out[k] = leaf_of(ends, *n, k);
   return out;
 }
