@@ -367,24 +367,33 @@ static bool find_best(const HlTarget *t, HlArena *arena, const Kernel *kernel, G
 }
 
 // All that tiles and their time follow from.
-typedef VEC(int64_t) Words;
+typedef struct Words {
+  int64_t *at;
+  int n;
+} Words;
+
+static int operands_of(const Node *node) {
+  return node->is_read ? 0 : (int)node->inst->n_operands;
+}
 
 static Words words_of(const Kernel *kernel) {
-  Words words = {0};
+  enum { OF_EACH = 5 };
+  int most = 0;
+  for (int k = 0; k < kernel->nodes.n; k++)
+    most += OF_EACH + operands_of(&kernel->nodes.at[k]) + kernel->nodes.at[k].dims.n;
+  Words words = {HL_ARRAY(kernel->arena, int64_t, most), 0};
   for (int k = 0; k < kernel->nodes.n; k++) {
     const Node *node = &kernel->nodes.at[k];
-    const HlInst *inst = node->inst;
-    const HlI64s dims = node->dims;
-    const uint32_t n = node->is_read ? 0 : inst->n_operands;
-    vec_push_in(kernel->arena, &words, node->is_read ? -1 : (int64_t)inst->op);
-    vec_push_in(kernel->arena, &words, (int64_t)(intptr_t)inst->shape);
-    vec_push_in(kernel->arena, &words, node->work);
-    vec_push_in(kernel->arena, &words, n);
-    for (uint32_t i = 0; i < n; i++)
-      vec_push_in(kernel->arena, &words, node->operands[i]);
-    vec_push_in(kernel->arena, &words, dims.n);
-    for (int i = 0; i < dims.n; i++)
-      vec_push_in(kernel->arena, &words, dims.at[i]);
+    const int n = operands_of(node);
+    words.at[words.n++] = node->is_read ? -1 : (int64_t)node->inst->op;
+    words.at[words.n++] = (int64_t)(intptr_t)node->inst->shape;
+    words.at[words.n++] = node->work;
+    words.at[words.n++] = n;
+    for (int i = 0; i < n; i++)
+      words.at[words.n++] = node->operands[i];
+    words.at[words.n++] = node->dims.n;
+    for (int i = 0; i < node->dims.n; i++)
+      words.at[words.n++] = node->dims.at[i];
   }
   return words;
 }
@@ -399,6 +408,7 @@ bool gpu_best_tile(const HlTarget *t, GpuTiles *tiles, const HlInst *producer,
                    const HlInst *consumer, GpuTile *best) {
   if (!hl_shape_is_array(consumer->shape))
     return false;
+  const HlMark mark = hl_arena_mark(tiles->arena);
   const Kernel kernel = kernel_of(tiles->arena, producer, consumer);
   const Words words = words_of(&kernel);
   const uint64_t hash = hl_hash_bytes(words.at, (size_t)words.n * sizeof *words.at, 0);
@@ -408,7 +418,9 @@ bool gpu_best_tile(const HlTarget *t, GpuTiles *tiles, const HlInst *producer,
     if (known->words.n == words.n &&
         memcmp(known->words.at, words.at, (size_t)words.n * sizeof *words.at) == 0)
       break;
-  if (!known) {
+  if (known) {
+    hl_arena_release(tiles->arena, mark);
+  } else {
     Known *made = HL_NEW(tiles->arena, Known);
     made->words = words;
     made->found = find_best(t, tiles->arena, &kernel, &made->best);
