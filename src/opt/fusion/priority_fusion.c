@@ -152,13 +152,11 @@ static const char *refuses(Queue *q, const HlInst *producer, const HlInst *consu
     return "the producer is a scatter";
   if (feeds_scatter(producer, consumer))
     return "the consumer scatters into what the producer makes or reads";
-  if (gpu_is_triton(producer) || gpu_is_triton(consumer)) {
-    GpuTile best;
+  if (gpu_is_triton(producer) || gpu_is_triton(consumer))
     return gpu_tiles_join(producer, consumer) &&
-                   gpu_best_tile(gpu_target(q->p), &q->tiles, producer, consumer, &best)
+                   gpu_has_tile(gpu_target(q->p), &q->tiles, producer, consumer)
                ? NULL
                : "a tile of the result takes no tile of the rest";
-  }
   const GpuCost *of_producer = cost_of(q, producer), *of_consumer = cost_of(q, consumer);
   if (of_producer->reduces_many && of_consumer->reduces_many)
     return "the inner one of two reductions would be computed again and again";

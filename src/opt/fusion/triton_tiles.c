@@ -20,12 +20,33 @@ typedef struct Node {
   int64_t work;   // an element of it
   bool of_producer, is_read;
   bool keeps_tile;  // so that its operands need the tile that it is needed as
+  int group;
 } Node;
+
+// What the tiles of a group's nodes ask of another group.
+typedef struct Edge {
+  const Node *node;
+  uint32_t operand;
+  bool keeps_tile;
+  int to;
+  struct Edge *next;
+} Edge;
+
+// Nodes of one rank that are needed as the same tiles, whatever the result's is: all who need one of them are in the group, and keep
+// its tile.
+typedef struct Group {
+  int rank;
+  int64_t work;  // of all, an element
+  bool loads;    // a tile of one is held in registers: it is read, or counted up
+  Edge *edges;
+} Group;
 
 typedef struct Kernel {
   HlArena *arena;
   const HlInst *producer, *consumer;  // producer: NULL for a kernel that is there
   VEC(Node) nodes;                    // the result first
+  Group *groups;                      // that of the result first
+  int n_groups;
 } Kernel;
 
 static int64_t power_of_two(int64_t n) {
@@ -97,19 +118,95 @@ static Kernel kernel_of(HlArena *arena, const HlInst *producer, const HlInst *co
   return kernel;
 }
 
+// --- Groups ---------------------------------------------------------------------------------------
+
+static bool keeps_tile_for(const Node *node, uint32_t operand) {
+  const HlShape *from = node->inst->operands[operand]->shape;
+  return from->rank == 0 || (node->keeps_tile && from->rank == node->inst->shape->rank);
+}
+
+static uint32_t n_operands(const Node *node) {
+  return node->is_read ? 0 : node->inst->n_operands;
+}
+
+enum { NOT_MET = -1, OWN_GROUP = -2 };
+
+// A node joins the group of those who need it, if that is one.
+static void join_group(Node *node, int group) {
+  node->group = node->group == NOT_MET || node->group == group ? group : OWN_GROUP;
+}
+
+// The nodes in an order in which those who need one come before it; each gets its group.
+static const int *order_groups(Kernel *k) {
+  const int n = k->nodes.n;
+  int *order = HL_ARRAY(k->arena, int, n), *left = HL_ARRAY(k->arena, int, n), n_ready = 1;
+  for (int i = 0; i < n; i++) {
+    k->nodes.at[i].group = NOT_MET;
+    for (uint32_t o = 0; o < n_operands(&k->nodes.at[i]); o++)
+      left[k->nodes.at[i].operands[o]]++;
+  }
+  for (int i = 0; i < n_ready; i++) {
+    Node *node = &k->nodes.at[order[i]];
+    if (node->group < 0)
+      node->group = k->n_groups++;
+    for (uint32_t o = 0; o < n_operands(node); o++) {
+      const int operand = node->operands[o];
+      const bool same = keeps_tile_for(node, o) &&
+                        node->inst->operands[o]->shape->rank == node->inst->shape->rank;
+      join_group(&k->nodes.at[operand], same ? node->group : OWN_GROUP);
+      if (--left[operand] == 0)
+        order[n_ready++] = operand;
+    }
+  }
+  return order;
+}
+
+static bool has_edge(const Group *group, int to) {
+  for (const Edge *edge = group->edges; edge; edge = edge->next)
+    if (edge->keeps_tile && edge->to == to)
+      return true;
+  return false;
+}
+
+static void add_edges(Kernel *k, const Node *node) {
+  Group *group = &k->groups[node->group];
+  for (uint32_t o = 0; o < n_operands(node); o++) {
+    const int to = k->nodes.at[node->operands[o]].group;
+    const bool keeps = keeps_tile_for(node, o);
+    if (to == node->group || (keeps && has_edge(group, to)))
+      continue;
+    Edge *edge = HL_ARRAY(k->arena, Edge, 1);
+    *edge = (Edge){node, o, keeps, to, group->edges};
+    group->edges = edge;
+  }
+}
+
+static void group_nodes(Kernel *k) {
+  const int *order = order_groups(k);
+  k->groups = HL_ARRAY(k->arena, Group, k->n_groups);
+  for (int i = 0; i < k->nodes.n; i++) {
+    const Node *node = &k->nodes.at[order[i]];
+    Group *group = &k->groups[node->group];
+    group->rank = node->inst->shape->rank;
+    group->work += node->work;
+    group->loads |= node->is_read || node->inst->op == HL_OP_IOTA;
+    add_edges(k, node);
+  }
+}
+
 // --- Tiles ----------------------------------------------------------------------------------------
 
 // Of each dimension its sizes, how much further on than the result's it begins, and its steps.
 typedef struct Tile {
-  const Node *node;
+  const Group *group;
   const int64_t *size;       // NULL: nobody needs one
-  struct Tile *same, *next;  // another one of this instruction; of the list
+  struct Tile *same, *next;  // another one of this group; of the list
 } Tile;
 
 typedef struct Tiles {
   HlArena *arena;
   const Kernel *kernel;
-  Tile *of;  // the first of each place
+  Tile *of;  // the first of each group
   Tile *last;
 } Tiles;
 
@@ -123,9 +220,9 @@ static int64_t *new_tile(HlArena *arena, int rank) {
 }
 
 // Elements in registers: each dimension is rounded up.
-static int64_t padded(const HlShape *shape, const int64_t *size) {
+static int64_t padded(int rank, const int64_t *size) {
   int64_t n = 1;
-  for (int k = 0; k < shape->rank; k++)
+  for (int k = 0; k < rank; k++)
     n *= power_of_two(size[k]);
   return n;
 }
@@ -134,17 +231,17 @@ static bool are_same_sizes(const int64_t *a, const int64_t *b, int rank) {
   return a == b || rank == 0 || memcmp(a, b, (size_t)rank * PARTS * sizeof *a) == 0;
 }
 
-static void need(Tiles *tiles, int place, const int64_t *size) {
-  const Node *node = &tiles->kernel->nodes.at[place];
-  Tile *made = &tiles->of[place], *same = made->size ? made : NULL;
+static void need(Tiles *tiles, int of, const int64_t *size) {
+  const Group *group = &tiles->kernel->groups[of];
+  Tile *made = &tiles->of[of], *same = made->size ? made : NULL;
   for (; same; same = same->same)
-    if (are_same_sizes(same->size, size, node->inst->shape->rank))
+    if (are_same_sizes(same->size, size, group->rank))
       return;
   if (made->size) {
     same = made->same;
     made = made->same = HL_ARRAY(tiles->arena, Tile, 1);
   }
-  *made = (Tile){.node = node, .size = size, .same = same};
+  *made = (Tile){.group = group, .size = size, .same = same};
   if (tiles->last)
     tiles->last->next = made;
   tiles->last = made;
@@ -195,8 +292,6 @@ static void tile_before_slice(HlI64s bounds, int rank, const int64_t *size, int6
 static const int64_t *tile_before(HlArena *arena, const Node *node, const HlShape *from,
                                   const int64_t *size) {
   const int rank = node->inst->shape->rank;
-  if (from->rank == 0 || (node->keeps_tile && from->rank == rank))
-    return size;
   int64_t *out = new_tile(arena, from->rank);
   const HlI64s dims = node->dims;
   int next = 0;
@@ -222,13 +317,15 @@ static const int64_t *tile_before(HlArena *arena, const Node *node, const HlShap
 }
 
 static bool need_operands(Tiles *tiles, const Tile *tile) {
-  const Node *node = tile->node;
-  for (uint32_t k = 0; k < node->inst->n_operands; k++) {
-    const int64_t *size =
-        tile_before(tiles->arena, node, node->inst->operands[k]->shape, tile->size);
+  for (const Edge *edge = tile->group->edges; edge; edge = edge->next) {
+    const Node *node = edge->node;
+    const int64_t *size = edge->keeps_tile
+                              ? tile->size
+                              : tile_before(tiles->arena, node,
+                                            node->inst->operands[edge->operand]->shape, tile->size);
     if (!size)
       return false;
-    need(tiles, node->operands[k], size);
+    need(tiles, edge->to, size);
   }
   return true;
 }
@@ -254,8 +351,8 @@ static double share_used(const HlShape *shape, const int64_t *size) {
 }
 
 // All tiles of a parameter, by all blocks.
-static GpuTime time_to_read(const HlTarget *t, const Tile *tile, GpuLaunch launch) {
-  const HlShape *shape = tile->node->inst->shape;
+static GpuTime time_to_read(const HlTarget *t, const HlShape *shape, const Tile *tile,
+                            GpuLaunch launch) {
   int64_t total = 0;
   double used = 1;
   for (; tile; tile = tile->same) {
@@ -297,25 +394,18 @@ static GpuTime time_of(const HlTarget *t, const Kernel *kernel, const int64_t *s
   const HlShape *shape = kernel->nodes.at[0].inst->shape;
   Tiles tiles = {.arena = kernel->arena,
                  .kernel = kernel,
-                 .of = HL_ARRAY(kernel->arena, Tile, kernel->nodes.n)};
+                 .of = HL_ARRAY(kernel->arena, Tile, kernel->n_groups)};
   const int64_t most = gpu_most_in_tile(t), n_tiles = blocks_for(shape, size);
   const GpuLaunch most_threads = {n_tiles, warps_for(INT64_MAX) * t->warp};
   const double most_work = gpu_work_within(t, limit, most_threads);
-  int64_t work = 0, largest = 1, n = 0;
-  const Tile *before = NULL;  // of n elements: most tiles are the same as the one before
+  int64_t work = 0, largest = 1;
   need(&tiles, 0, size);
   for (const Tile *tile = &tiles.of[0]; tile; tile = tile->next) {
-    const Node *node = tile->node;
-    if (!before || before->size != tile->size ||
-        before->node->inst->shape->rank != node->inst->shape->rank)
-      n = padded(node->inst->shape, tile->size);
-    before = tile;
-    if ((node->is_read || node->inst->op == HL_OP_IOTA) && n > most)
+    const int64_t n = padded(tile->group->rank, tile->size);
+    if (tile->group->loads && n > most)
       return NO_ROOM;
     largest = n > largest ? n : largest;
-    if (node->is_read)
-      continue;
-    work += node->work * n * n_tiles;
+    work += tile->group->work * n * n_tiles;
     if ((double)work > most_work)
       return TOO_LONG;
     if (!need_operands(&tiles, tile))
@@ -324,9 +414,11 @@ static GpuTime time_of(const HlTarget *t, const Kernel *kernel, const int64_t *s
   *warps = warps_for(largest);
   const GpuLaunch launch = {n_tiles, *warps * t->warp};
   GpuTime memory = time_to_write(t, shape, size);
-  for (int k = 0; k < kernel->nodes.n; k++)
-    if (kernel->nodes.at[k].is_read && tiles.of[k].size)
-      memory += time_to_read(t, &tiles.of[k], launch);
+  for (int k = 0; k < kernel->nodes.n; k++) {
+    const Node *node = &kernel->nodes.at[k];
+    if (node->is_read)
+      memory += time_to_read(t, node->inst->shape, &tiles.of[node->group], launch);
+  }
   return gpu_total_time(t, gpu_compute_time(t, work, launch), memory);
 }
 
@@ -337,7 +429,7 @@ static bool next_tile(const HlShape *shape, int64_t *size, int64_t most) {
   for (int k = shape->rank - 1; k >= 0; k--) {
     if (size[k] < shape->dim[k]) {
       size[k] = size[k] * 2 < shape->dim[k] ? size[k] * 2 : shape->dim[k];
-      if (padded(shape, size) <= most)
+      if (padded(shape->rank, size) <= most)
         return true;
     }
     size[k] = 1;
@@ -345,7 +437,9 @@ static bool next_tile(const HlShape *shape, int64_t *size, int64_t most) {
   return false;
 }
 
-static bool find_best(const HlTarget *t, HlArena *arena, const Kernel *kernel, GpuTile *best) {
+// The best tile, or with `any` the first that fits.
+static bool find_tile(const HlTarget *t, const Kernel *kernel, bool any, GpuTile *best) {
+  HlArena *arena = kernel->arena;
   const HlShape *shape = kernel->nodes.at[0].inst->shape;
   int64_t *size = new_tile(arena, shape->rank);
   int64_t *least = HL_ARRAY(arena, int64_t, shape->rank + 1);
@@ -362,7 +456,7 @@ static bool find_best(const HlTarget *t, HlArena *arena, const Kernel *kernel, G
     found = true;
     *best = (GpuTile){{least, shape->rank}, warps, time};
     memcpy(least, size, (size_t)shape->rank * sizeof *size);
-  } while (next_tile(shape, size, gpu_most_in_tile(t)));
+  } while (!(any && found) && next_tile(shape, size, gpu_most_in_tile(t)));
   return found;
 }
 
@@ -372,19 +466,15 @@ typedef struct Words {
   int n;
 } Words;
 
-static int operands_of(const Node *node) {
-  return node->is_read ? 0 : (int)node->inst->n_operands;
-}
-
 static Words words_of(const Kernel *kernel) {
   enum { OF_EACH = 5 };
   int most = 0;
   for (int k = 0; k < kernel->nodes.n; k++)
-    most += OF_EACH + operands_of(&kernel->nodes.at[k]) + kernel->nodes.at[k].dims.n;
+    most += OF_EACH + (int)n_operands(&kernel->nodes.at[k]) + kernel->nodes.at[k].dims.n;
   Words words = {HL_ARRAY(kernel->arena, int64_t, most), 0};
   for (int k = 0; k < kernel->nodes.n; k++) {
     const Node *node = &kernel->nodes.at[k];
-    const int n = operands_of(node);
+    const int n = (int)n_operands(node);
     words.at[words.n++] = node->is_read ? -1 : (int64_t)node->inst->op;
     words.at[words.n++] = (int64_t)(intptr_t)node->inst->shape;
     words.at[words.n++] = node->work;
@@ -400,40 +490,62 @@ static Words words_of(const Kernel *kernel) {
 
 typedef struct Known {
   Words words;
-  bool found;
-  GpuTile best;
+  bool found, is_best;
+  GpuTile tile;
 } Known;
+
+static Known *find_known(const GpuTiles *tiles, const Words *words, uint64_t hash) {
+  MapWalk walk = map_walk(&tiles->known, hash);
+  Known *known;
+  while ((known = map_next_ptr(&walk)))
+    if (known->words.n == words->n &&
+        memcmp(known->words.at, words->at, (size_t)words->n * sizeof *words->at) == 0)
+      break;
+  return known;
+}
+
+// NULL: none fits. With `any` it need not be the best.
+static const GpuTile *tile_for(const HlTarget *t, GpuTiles *tiles, const HlInst *producer,
+                               const HlInst *consumer, bool any) {
+  if (!hl_shape_is_array(consumer->shape))
+    return NULL;
+  const HlMark mark = hl_arena_mark(tiles->arena);
+  Kernel kernel = kernel_of(tiles->arena, producer, consumer);
+  const Words words = words_of(&kernel);
+  const uint64_t hash = hl_hash_bytes(words.at, (size_t)words.n * sizeof *words.at, 0);
+  Known *known = find_known(tiles, &words, hash);
+  if (known && (any || known->is_best || !known->found)) {
+    hl_arena_release(tiles->arena, mark);
+    return known->found ? &known->tile : NULL;
+  }
+  if (!known) {
+    known = HL_NEW(tiles->arena, Known);
+    known->words = words;
+    map_add_ptr(&tiles->known, hash, known);
+  }
+  group_nodes(&kernel);
+  known->found = find_tile(t, &kernel, any, &known->tile);
+  known->is_best = !any;
+  return known->found ? &known->tile : NULL;
+}
 
 bool gpu_best_tile(const HlTarget *t, GpuTiles *tiles, const HlInst *producer,
                    const HlInst *consumer, GpuTile *best) {
-  if (!hl_shape_is_array(consumer->shape))
-    return false;
-  const HlMark mark = hl_arena_mark(tiles->arena);
-  const Kernel kernel = kernel_of(tiles->arena, producer, consumer);
-  const Words words = words_of(&kernel);
-  const uint64_t hash = hl_hash_bytes(words.at, (size_t)words.n * sizeof *words.at, 0);
-  MapWalk walk = map_walk(&tiles->known, hash);
-  const Known *known;
-  while ((known = map_next_ptr(&walk)))
-    if (known->words.n == words.n &&
-        memcmp(known->words.at, words.at, (size_t)words.n * sizeof *words.at) == 0)
-      break;
-  if (known) {
-    hl_arena_release(tiles->arena, mark);
-  } else {
-    Known *made = HL_NEW(tiles->arena, Known);
-    made->words = words;
-    made->found = find_best(t, tiles->arena, &kernel, &made->best);
-    map_add_ptr(&tiles->known, hash, made);
-    known = made;
-  }
-  *best = known->best;
-  return known->found;
+  const GpuTile *tile = tile_for(t, tiles, producer, consumer, false);
+  if (tile)
+    *best = *tile;
+  return tile != NULL;
+}
+
+bool gpu_has_tile(const HlTarget *t, GpuTiles *tiles, const HlInst *producer,
+                  const HlInst *consumer) {
+  return tile_for(t, tiles, producer, consumer, true) != NULL;
 }
 
 GpuTime gpu_tile_time(const HlTarget *t, HlArena *arena, const HlInst *fusion, HlI64s size) {
   const HlMark mark = hl_arena_mark(arena);
-  const Kernel kernel = kernel_of(arena, NULL, fusion);
+  Kernel kernel = kernel_of(arena, NULL, fusion);
+  group_nodes(&kernel);
   int warps;
   int64_t *tile = new_tile(arena, size.n);
   memcpy(tile, size.at, (size_t)size.n * sizeof *tile);
