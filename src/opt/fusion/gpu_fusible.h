@@ -94,11 +94,11 @@ typedef struct GpuTile {
 // The best tiles of kernels so far, in `arena`, where results are: the layers of a network have the same kernels, for which they
 // are looked for once.
 struct GpuTiles {
-  HlArena *arena;
+  HlArena *arena, *scratch;
   Map known;
 };
-static inline GpuTiles gpu_no_tiles(HlArena *arena) {
-  return (GpuTiles){.arena = arena, .known = {.arena = arena}};
+static inline GpuTiles gpu_no_tiles(HlArena *arena, HlArena *scratch) {
+  return (GpuTiles){.arena = arena, .scratch = scratch, .known = {.arena = arena}};
 }
 // The tile of such a kernel's result that takes the least time; false: none fits. With a producer: of the kernel that both would
 // be.

@@ -567,7 +567,7 @@ static Queue start_queue(HlPass *p, HlComp *comp) {
   return (Queue){.p = p,
                  .priced = priced,
                  .comp = comp,
-                 .tiles = gpu_no_tiles(p->arena),
+                 .tiles = gpu_no_tiles(p->arena, hl_cx_scratch(p->cx)),
                  .version = HL_ARRAY(p->arena, uint32_t, n_ids),
                  .cost = HL_ARRAY(p->arena, GpuCost *, n_ids),
                  .needs_tile = HL_ARRAY(p->arena, bool, n_ids),

@@ -39,6 +39,7 @@ typedef struct Group {
   int64_t work;  // of all, an element
   bool loads;    // a tile of one is held in registers: it is read, or counted up
   Edge *edges;
+  struct Tile *tiles;  // as which it is needed
 } Group;
 
 typedef struct Kernel {
@@ -47,6 +48,7 @@ typedef struct Kernel {
   VEC(Node) nodes;                    // the result first
   Group *groups;                      // that of the result first
   int n_groups;
+  struct Tile *tiles;  // the result's first
 } Kernel;
 
 static int64_t power_of_two(int64_t n) {
@@ -196,19 +198,19 @@ static void group_nodes(Kernel *k) {
 
 // --- Tiles ----------------------------------------------------------------------------------------
 
-// Of each dimension its sizes, how much further on than the result's it begins, and its steps.
+// As what a group is needed, whatever the sizes of the result's tile: those of the others follow from them.
 typedef struct Tile {
   const Group *group;
-  const int64_t *size;       // NULL: nobody needs one
-  struct Tile *same, *next;  // another one of this group; of the list
+  int64_t *
+      size;  // of each dimension its size, how much further on than the result's it begins, and its step
+  const int64_t *
+      *from;  // what each size is, NULL where it stays; NULL for the result's, and before a view
+  const Edge *view;  // sizes are those before this view of `behind`
+  const struct Tile *behind;
+  bool is_kept;              // the sizes are those of another group's
+  bool is_repeated;          // for the time being: another one of the group is the same
+  struct Tile *same, *next;  // the next one of this group; of all
 } Tile;
-
-typedef struct Tiles {
-  HlArena *arena;
-  const Kernel *kernel;
-  Tile *of;  // the first of each group
-  Tile *last;
-} Tiles;
 
 enum { PARTS = 3 };
 
@@ -227,27 +229,7 @@ static int64_t padded(int rank, const int64_t *size) {
   return n;
 }
 
-static bool are_same_sizes(const int64_t *a, const int64_t *b, int rank) {
-  return a == b || rank == 0 || memcmp(a, b, (size_t)rank * PARTS * sizeof *a) == 0;
-}
-
-static void need(Tiles *tiles, int of, const int64_t *size) {
-  const Group *group = &tiles->kernel->groups[of];
-  Tile *made = &tiles->of[of], *same = made->size ? made : NULL;
-  for (; same; same = same->same)
-    if (are_same_sizes(same->size, size, group->rank))
-      return;
-  if (made->size) {
-    same = made->same;
-    made = made->same = HL_ARRAY(tiles->arena, Tile, 1);
-  }
-  *made = (Tile){.group = group, .size = size, .same = same};
-  if (tiles->last)
-    tiles->last->next = made;
-  tiles->last = made;
-}
-
-static void copy_dim(const int64_t *from, int rank, int k, int64_t *to, int to_rank, int to_k) {
+static void copy_part(const int64_t *from, int rank, int k, int64_t *to, int to_rank, int to_k) {
   for (int part = 0; part < PARTS; part++)
     to[part * to_rank + to_k] = from[part * rank + k];
 }
@@ -259,7 +241,7 @@ static bool tile_before_view(const HlShape *from, const HlShape *to, const int64
   int i = from->rank - 1, j = to->rank - 1;
   while (i >= 0 && j >= 0)
     if (from->dim[i] == to->dim[j])
-      copy_dim(size, to->rank, j--, out, from->rank, i--);
+      copy_part(size, to->rank, j--, out, from->rank, i--);
     else if (from->dim[i] == 1)
       i--;
     else if (to->dim[j] == 1)
@@ -279,55 +261,124 @@ static bool tile_before_view(const HlShape *from, const HlShape *to, const int64
   return true;
 }
 
-static void tile_before_slice(HlI64s bounds, int rank, const int64_t *size, int64_t *out) {
+static const HlShape *shape_before(const Edge *edge) {
+  return edge->node->inst->operands[edge->operand]->shape;
+}
+
+static void copy_dim(const Tile *from, int k, Tile *to, int to_k) {
+  const int rank = from->group->rank, to_rank = to->group->rank;
+  copy_part(from->size, rank, k, to->size, to_rank, to_k);
+  to->from[to_k] = from->from ? from->from[k] : &from->size[k];
+}
+
+static void tile_before_slice(HlI64s bounds, const Tile *tile, Tile *out) {
+  const int rank = tile->group->rank;
   for (int k = 0; k < rank; k++) {
     const int64_t start = bounds.at[3 * k], step = bounds.at[3 * k + 2];
-    out[k] = size[k];
-    out[rank + k] = start + size[rank + k] * step;
-    out[2 * rank + k] = size[2 * rank + k] * step;
+    copy_dim(tile, k, out, k);
+    out->size[rank + k] = start + tile->size[rank + k] * step;
+    out->size[2 * rank + k] = tile->size[2 * rank + k] * step;
   }
 }
 
-// NULL: there is none.
-static const int64_t *tile_before(HlArena *arena, const Node *node, const HlShape *from,
-                                  const int64_t *size) {
-  const int rank = node->inst->shape->rank;
-  int64_t *out = new_tile(arena, from->rank);
-  const HlI64s dims = node->dims;
+// False: there is none.
+static bool tile_before(HlArena *arena, const Tile *tile, const Edge *edge, Tile *out) {
+  if (edge->keeps_tile) {
+    out->size = tile->size;
+    out->from = tile->from;
+    out->is_kept = true;
+    return true;
+  }
+  const HlInst *inst = edge->node->inst;
+  const HlShape *from = shape_before(edge);
+  const HlI64s dims = edge->node->dims;
   int next = 0;
-  if (hl_op_is((HlOp)node->inst->op, HL_T_VIEW))
-    return tile_before_view(from, node->inst->shape, size, out) ? out : NULL;
-  if (node->inst->op == HL_OP_SLICE) {
-    tile_before_slice(dims, rank, size, out);
-    return out;
+  out->size = new_tile(arena, from->rank);
+  if (hl_op_is((HlOp)inst->op, HL_T_VIEW)) {
+    out->view = edge;
+    out->behind = tile;
+    return tile_before_view(from, inst->shape, tile->size, out->size);
+  }
+  out->from = HL_ARRAY(arena, const int64_t *, from->rank);
+  if (inst->op == HL_OP_SLICE) {
+    tile_before_slice(dims, tile, out);
+    return true;
   }
   for (int k = 0; k < from->rank; k++)
-    switch (node->inst->op) {
-    case HL_OP_BROADCAST: copy_dim(size, rank, (int)dims.at[k], out, from->rank, k); break;
-    case HL_OP_TRANSPOSE: copy_dim(size, rank, k, out, from->rank, (int)dims.at[k]); break;
+    switch (inst->op) {
+    case HL_OP_BROADCAST: copy_dim(tile, (int)dims.at[k], out, k); break;
+    case HL_OP_TRANSPOSE: copy_dim(tile, k, out, (int)dims.at[k]); break;
     case HL_OP_REDUCE:
       if (hl_i64s_find(dims, k) >= 0)
-        out[k] = from->dim[k];
+        out->size[k] = from->dim[k];
       else
-        copy_dim(size, rank, next++, out, from->rank, k);
+        copy_dim(tile, next++, out, k);
       break;
-    default: copy_dim(size, rank, k, out, from->rank, k);
+    default: copy_dim(tile, k, out, k);
     }
-  return out;
+  return true;
 }
 
-static bool need_operands(Tiles *tiles, const Tile *tile) {
-  for (const Edge *edge = tile->group->edges; edge; edge = edge->next) {
-    const Node *node = edge->node;
-    const int64_t *size = edge->keeps_tile
-                              ? tile->size
-                              : tile_before(tiles->arena, node,
-                                            node->inst->operands[edge->operand]->shape, tile->size);
-    if (!size)
+static bool are_same_sizes(const Tile *a, const Tile *b) {
+  const int rank = a->group->rank;
+  return a->size == b->size || rank == 0 ||
+         memcmp(a->size, b->size, (size_t)rank * PARTS * sizeof *a->size) == 0;
+}
+
+// The same for all sizes of the result's tile.
+static bool are_same(const Tile *a, const Tile *b) {
+  const int rank = a->group->rank;
+  if (a->size == b->size || rank == 0)
+    return true;
+  if (a->view || b->view)
+    return a->view == b->view && a->behind->size == b->behind->size;
+  for (int k = 0; k < rank; k++)
+    if (!a->from || !b->from || a->from[k] != b->from[k])
       return false;
-    need(tiles, edge->to, size);
-  }
+  return are_same_sizes(a, b);
+}
+
+// Adds a tile to those of its group; false: it is there.
+static bool add_tile(HlArena *arena, Group *group, Tile tile, Tile **last) {
+  Tile **at = &group->tiles;
+  for (; *at; at = &(*at)->same)
+    if (are_same(*at, &tile))
+      return false;
+  *at = HL_ARRAY(arena, Tile, 1);
+  **at = tile;
+  if (*last)
+    (*last)->next = *at;
+  *last = *at;
   return true;
+}
+
+// False: a tile of the result takes no tile of the rest.
+static bool make_tiles(Kernel *k) {
+  Tile *last = NULL;
+  add_tile(k->arena, &k->groups[0],
+           (Tile){.group = &k->groups[0], .size = new_tile(k->arena, k->groups[0].rank)}, &last);
+  k->tiles = last;
+  for (const Tile *tile = k->tiles; tile; tile = tile->next)
+    for (const Edge *edge = tile->group->edges; edge; edge = edge->next) {
+      Tile made = {.group = &k->groups[edge->to]};
+      if (!tile_before(k->arena, tile, edge, &made))
+        return false;
+      add_tile(k->arena, &k->groups[edge->to], made, &last);
+    }
+  return true;
+}
+
+// Once those behind it have theirs, a tile gets its sizes.
+static void set_sizes(Tile *tile) {
+  if (tile->view)
+    tile_before_view(shape_before(tile->view), tile->view->node->inst->shape, tile->behind->size,
+                     tile->size);
+  for (int k = 0; tile->from && !tile->is_kept && k < tile->group->rank; k++)
+    if (tile->from[k])
+      tile->size[k] = *tile->from[k];
+  tile->is_repeated = false;
+  for (const Tile *other = tile->group->tiles; other != tile; other = other->same)
+    tile->is_repeated |= are_same_sizes(other, tile);
 }
 
 // --- Time -----------------------------------------------------------------------------------------
@@ -356,6 +407,8 @@ static GpuTime time_to_read(const HlTarget *t, const HlShape *shape, const Tile 
   int64_t total = 0;
   double used = 1;
   for (; tile; tile = tile->same) {
+    if (tile->is_repeated)
+      continue;
     int64_t bytes = launch.blocks * hl_dtype_bytes(shape->dtype);
     for (int k = 0; k < shape->rank; k++)
       bytes *= inside(shape, tile->size, k);
@@ -387,20 +440,19 @@ static GpuTime time_to_write(const HlTarget *t, const HlShape *shape, const int6
 
 enum { NO_ROOM = -1, TOO_LONG = -2 };
 
-// NO_ROOM where a tile that is read does not fit into registers, or there is no such tile; TOO_LONG where the time is seen to
-// be above a limit before all of the kernel is looked at.
-static GpuTime time_of(const HlTarget *t, const Kernel *kernel, const int64_t *size, GpuTime limit,
-                       int *warps) {
+// By the sizes of the result's tile. NO_ROOM where a tile that is read does not fit into registers; TOO_LONG where the time is seen
+// to be above a limit before all of the kernel is looked at.
+static GpuTime time_of(const HlTarget *t, const Kernel *kernel, GpuTime limit, int *warps) {
   const HlShape *shape = kernel->nodes.at[0].inst->shape;
-  Tiles tiles = {.arena = kernel->arena,
-                 .kernel = kernel,
-                 .of = HL_ARRAY(kernel->arena, Tile, kernel->n_groups)};
+  const int64_t *size = kernel->tiles->size;
   const int64_t most = gpu_most_in_tile(t), n_tiles = blocks_for(shape, size);
   const GpuLaunch most_threads = {n_tiles, warps_for(INT64_MAX) * t->warp};
   const double most_work = gpu_work_within(t, limit, most_threads);
   int64_t work = 0, largest = 1;
-  need(&tiles, 0, size);
-  for (const Tile *tile = &tiles.of[0]; tile; tile = tile->next) {
+  for (Tile *tile = kernel->tiles; tile; tile = tile->next) {
+    set_sizes(tile);
+    if (tile->is_repeated)
+      continue;
     const int64_t n = padded(tile->group->rank, tile->size);
     if (tile->group->loads && n > most)
       return NO_ROOM;
@@ -408,8 +460,6 @@ static GpuTime time_of(const HlTarget *t, const Kernel *kernel, const int64_t *s
     work += tile->group->work * n * n_tiles;
     if ((double)work > most_work)
       return TOO_LONG;
-    if (!need_operands(&tiles, tile))
-      return NO_ROOM;
   }
   *warps = warps_for(largest);
   const GpuLaunch launch = {n_tiles, *warps * t->warp};
@@ -417,7 +467,7 @@ static GpuTime time_of(const HlTarget *t, const Kernel *kernel, const int64_t *s
   for (int k = 0; k < kernel->nodes.n; k++) {
     const Node *node = &kernel->nodes.at[k];
     if (node->is_read)
-      memory += time_to_read(t, node->inst->shape, &tiles.of[node->group], launch);
+      memory += time_to_read(t, node->inst->shape, kernel->groups[node->group].tiles, launch);
   }
   return gpu_total_time(t, gpu_compute_time(t, work, launch), memory);
 }
@@ -438,19 +488,19 @@ static bool next_tile(const HlShape *shape, int64_t *size, int64_t most) {
 }
 
 // The best tile, or with `any` the first that fits.
-static bool find_tile(const HlTarget *t, const Kernel *kernel, bool any, GpuTile *best) {
-  HlArena *arena = kernel->arena;
+static bool find_tile(const HlTarget *t, Kernel *kernel, bool any, GpuTile *best) {
+  group_nodes(kernel);
+  if (!make_tiles(kernel))
+    return false;
   const HlShape *shape = kernel->nodes.at[0].inst->shape;
-  int64_t *size = new_tile(arena, shape->rank);
-  int64_t *least = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *size = kernel->tiles->size;
+  int64_t *least = HL_ARRAY(kernel->arena, int64_t, shape->rank + 1);
   bool found = false;
   do {
     if (found && time_to_write(t, shape, size) >= best->time)
       continue;  // whatever the rest takes
-    const HlMark mark = hl_arena_mark(arena);
     int warps;
-    const GpuTime time = time_of(t, kernel, size, found ? best->time : INT64_MAX, &warps);
-    hl_arena_release(arena, mark);
+    const GpuTime time = time_of(t, kernel, found ? best->time : INT64_MAX, &warps);
     if (time < 0 || (found && time >= best->time))
       continue;
     found = true;
@@ -504,28 +554,40 @@ static Known *find_known(const GpuTiles *tiles, const Words *words, uint64_t has
   return known;
 }
 
+// The best tile of what is known, or with `any` the first that fits.
+static void find_for(const HlTarget *t, HlArena *arena, Known *known, Kernel *kernel, bool any) {
+  GpuTile tile;
+  known->found = find_tile(t, kernel, any, &tile);
+  known->is_best = !any;
+  if (!known->found)
+    return;
+  known->tile = tile;
+  known->tile.size = hl_i64s_copy(arena, tile.size);
+}
+
+static Known *add_known(GpuTiles *tiles, const Words *words, uint64_t hash) {
+  Known *known = HL_NEW(tiles->arena, Known);
+  known->words = (Words){
+      hl_arena_copy(tiles->arena, words->at, (size_t)words->n * sizeof *words->at), words->n};
+  map_add_ptr(&tiles->known, hash, known);
+  return known;
+}
+
 // NULL: none fits. With `any` it need not be the best.
 static const GpuTile *tile_for(const HlTarget *t, GpuTiles *tiles, const HlInst *producer,
                                const HlInst *consumer, bool any) {
   if (!hl_shape_is_array(consumer->shape))
     return NULL;
-  const HlMark mark = hl_arena_mark(tiles->arena);
-  Kernel kernel = kernel_of(tiles->arena, producer, consumer);
+  const HlMark mark = hl_arena_mark(tiles->scratch);
+  Kernel kernel = kernel_of(tiles->scratch, producer, consumer);
   const Words words = words_of(&kernel);
   const uint64_t hash = hl_hash_bytes(words.at, (size_t)words.n * sizeof *words.at, 0);
   Known *known = find_known(tiles, &words, hash);
-  if (known && (any || known->is_best || !known->found)) {
-    hl_arena_release(tiles->arena, mark);
-    return known->found ? &known->tile : NULL;
+  if (!known || (known->found && !any && !known->is_best)) {
+    known = known ? known : add_known(tiles, &words, hash);
+    find_for(t, tiles->arena, known, &kernel, any);
   }
-  if (!known) {
-    known = HL_NEW(tiles->arena, Known);
-    known->words = words;
-    map_add_ptr(&tiles->known, hash, known);
-  }
-  group_nodes(&kernel);
-  known->found = find_tile(t, &kernel, any, &known->tile);
-  known->is_best = !any;
+  hl_arena_release(tiles->scratch, mark);
   return known->found ? &known->tile : NULL;
 }
 
@@ -546,10 +608,12 @@ GpuTime gpu_tile_time(const HlTarget *t, HlArena *arena, const HlInst *fusion, H
   const HlMark mark = hl_arena_mark(arena);
   Kernel kernel = kernel_of(arena, NULL, fusion);
   group_nodes(&kernel);
+  GpuTime time = NO_ROOM;
   int warps;
-  int64_t *tile = new_tile(arena, size.n);
-  memcpy(tile, size.at, (size_t)size.n * sizeof *tile);
-  const GpuTime time = time_of(t, &kernel, tile, INT64_MAX, &warps);
+  if (make_tiles(&kernel)) {
+    memcpy(kernel.tiles->size, size.at, (size_t)size.n * sizeof *size.at);
+    time = time_of(t, &kernel, INT64_MAX, &warps);
+  }
   hl_arena_release(arena, mark);
   return time;
 }

@@ -203,7 +203,7 @@ static void visit_comp(HlPass *p, HlComp *comp) {
     else if (may_join(inst))
       ways.top[inst->id] = top_of(&ways, next_up(inst));
   }
-  GpuTiles tiles = gpu_no_tiles(p->arena);
+  GpuTiles tiles = gpu_no_tiles(p->arena, hl_cx_scratch(p->cx));
   gpu_set_best_tiles(p, &tiles, made.at, made.n);
 }
 
