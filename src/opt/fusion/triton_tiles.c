@@ -46,6 +46,7 @@ typedef struct Kernel {
   HlArena *arena;
   const HlInst *producer, *consumer;  // producer: NULL for a kernel that is there
   VEC(Node) nodes;                    // the result first
+  Map places;                         // of nodes, from 1
   Group *groups;                      // that of the result first
   int n_groups;
   struct Tile *tiles;  // the result's first
@@ -94,15 +95,17 @@ static Node node_for(const Kernel *k, const HlInst *inst, bool of_producer) {
 
 static int place_for(Kernel *k, const HlInst *inst, bool of_producer) {
   const Node node = node_for(k, inst, of_producer);
-  for (int i = 0; i < k->nodes.n; i++)
-    if (k->nodes.at[i].inst == node.inst && k->nodes.at[i].of_producer == node.of_producer)
-      return i;
-  vec_push_in(k->arena, &k->nodes, node);
-  return k->nodes.n - 1;
+  uint64_t *place = map_at(&k->places, map_key(node.inst) + node.of_producer);
+  if (*place == 0) {
+    vec_push_in(k->arena, &k->nodes, node);
+    *place = (uint64_t)k->nodes.n;
+  }
+  return (int)*place - 1;
 }
 
 static Kernel kernel_of(HlArena *arena, const HlInst *producer, const HlInst *consumer) {
-  Kernel kernel = {.arena = arena, .producer = producer, .consumer = consumer};
+  Kernel kernel = {
+      .arena = arena, .producer = producer, .consumer = consumer, .places = {.arena = arena}};
   place_for(&kernel, consumer, false);
   for (int i = 0; i < kernel.nodes.n; i++) {
     const Node node = kernel.nodes.at[i];
@@ -234,24 +237,33 @@ static void copy_part(const int64_t *from, int rank, int k, int64_t *to, int to_
     to[part * to_rank + to_k] = from[part * rank + k];
 }
 
-// Dimensions that a view leaves alone, from the most minor one on, keep their tiles; the others have as many elements, as far
-// down as there is room. False: what a slice is taken of would begin within a row.
+// From the most minor one on, the next dimension that a view leaves alone: number i before it, j behind it.
+static bool next_kept(const HlShape *from, const HlShape *to, int *i, int *j) {
+  while (*i >= 0 && *j >= 0 && from->dim[*i] != to->dim[*j])
+    if (from->dim[*i] == 1)
+      --*i;
+    else if (to->dim[*j] == 1)
+      --*j;
+    else
+      return false;
+  return *i >= 0 && *j >= 0;
+}
+
+static bool is_flat(const int64_t *size, int rank, int k) {
+  return size[rank + k] == 0 && size[2 * rank + k] == 1;
+}
+
+// Dimensions that a view leaves alone keep their tiles; the others have as many elements, as far down as there is room. False:
+// what a slice is taken of would begin within a row.
 static bool tile_before_view(const HlShape *from, const HlShape *to, const int64_t *size,
                              int64_t *out) {
   int i = from->rank - 1, j = to->rank - 1;
-  while (i >= 0 && j >= 0)
-    if (from->dim[i] == to->dim[j])
-      copy_part(size, to->rank, j--, out, from->rank, i--);
-    else if (from->dim[i] == 1)
-      i--;
-    else if (to->dim[j] == 1)
-      j--;
-    else
-      break;
+  for (; next_kept(from, to, &i, &j); i--, j--)
+    copy_part(size, to->rank, j, out, from->rank, i);
   int64_t left = 1;
   for (; j >= 0; j--) {
     left *= size[j];
-    if (size[to->rank + j] != 0 || size[2 * to->rank + j] != 1)
+    if (!is_flat(size, to->rank, j))
       return false;
   }
   for (; i >= 0; i--) {
@@ -269,6 +281,20 @@ static void copy_dim(const Tile *from, int k, Tile *to, int to_k) {
   const int rank = from->group->rank, to_rank = to->group->rank;
   copy_part(from->size, rank, k, to->size, to_rank, to_k);
   to->from[to_k] = from->from ? from->from[k] : &from->size[k];
+}
+
+// The same of a view that but adds or drops dimensions of size 1; false: it does more.
+static bool tile_before_ranks(const HlShape *from, const HlShape *to, const Tile *tile, Tile *out) {
+  int i = from->rank - 1, j = to->rank - 1;
+  for (; next_kept(from, to, &i, &j); i--, j--)
+    copy_dim(tile, j, out, i);
+  for (; i >= 0; i--)
+    if (from->dim[i] != 1)
+      return false;
+  for (; j >= 0; j--)
+    if (to->dim[j] != 1 || !is_flat(tile->size, to->rank, j))
+      return false;
+  return true;
 }
 
 static void tile_before_slice(HlI64s bounds, const Tile *tile, Tile *out) {
@@ -294,12 +320,16 @@ static bool tile_before(HlArena *arena, const Tile *tile, const Edge *edge, Tile
   const HlI64s dims = edge->node->dims;
   int next = 0;
   out->size = new_tile(arena, from->rank);
+  out->from = HL_ARRAY(arena, const int64_t *, from->rank);
   if (hl_op_is((HlOp)inst->op, HL_T_VIEW)) {
+    if (tile_before_ranks(from, inst->shape, tile, out))
+      return true;
+    out->size = new_tile(arena, from->rank);
+    out->from = NULL;
     out->view = edge;
     out->behind = tile;
     return tile_before_view(from, inst->shape, tile->size, out->size);
   }
-  out->from = HL_ARRAY(arena, const int64_t *, from->rank);
   if (inst->op == HL_OP_SLICE) {
     tile_before_slice(dims, tile, out);
     return true;
@@ -320,9 +350,10 @@ static bool tile_before(HlArena *arena, const Tile *tile, const Edge *edge, Tile
 }
 
 static bool are_same_sizes(const Tile *a, const Tile *b) {
-  const int rank = a->group->rank;
-  return a->size == b->size || rank == 0 ||
-         memcmp(a->size, b->size, (size_t)rank * PARTS * sizeof *a->size) == 0;
+  for (int k = 0; k < PARTS * a->group->rank; k++)
+    if (a->size[k] != b->size[k])
+      return false;
+  return true;
 }
 
 // The same for all sizes of the result's tile.
@@ -463,13 +494,14 @@ static GpuTime time_of(const HlTarget *t, const Kernel *kernel, GpuTime limit, i
   }
   *warps = warps_for(largest);
   const GpuLaunch launch = {n_tiles, *warps * t->warp};
+  const GpuTime compute = gpu_compute_time(t, work, launch);
   GpuTime memory = time_to_write(t, shape, size);
-  for (int k = 0; k < kernel->nodes.n; k++) {
+  for (int k = 0; k < kernel->nodes.n && gpu_total_time(t, compute, memory) < limit; k++) {
     const Node *node = &kernel->nodes.at[k];
     if (node->is_read)
       memory += time_to_read(t, node->inst->shape, kernel->groups[node->group].tiles, launch);
   }
-  return gpu_total_time(t, gpu_compute_time(t, work, launch), memory);
+  return gpu_total_time(t, compute, memory);
 }
 
 // --- The best -------------------------------------------------------------------------------------
