@@ -50,6 +50,7 @@ typedef struct Kernel {
   Group *groups;                      // that of the result first
   int n_groups;
   struct Tile *tiles;  // the result's first
+  int64_t bytes_out;
 } Kernel;
 
 static int64_t power_of_two(int64_t n) {
@@ -385,6 +386,8 @@ static bool add_tile(HlArena *arena, Group *group, Tile tile, Tile **last) {
 
 // False: a tile of the result takes no tile of the rest.
 static bool make_tiles(Kernel *k) {
+  const HlShape *shape = k->nodes.at[0].inst->shape;
+  k->bytes_out = hl_shape_elements(shape) * hl_dtype_bytes(shape->dtype);
   Tile *last = NULL;
   add_tile(k->arena, &k->groups[0],
            (Tile){.group = &k->groups[0], .size = new_tile(k->arena, k->groups[0].rank)}, &last);
@@ -464,9 +467,9 @@ static int64_t blocks_for(const HlShape *shape, const int64_t *size) {
   return n;
 }
 
-static GpuTime time_to_write(const HlTarget *t, const HlShape *shape, const int64_t *size) {
-  const int64_t bytes = hl_shape_elements(shape) * hl_dtype_bytes(shape->dtype);
-  return gpu_write_time(t, bytes, share_used(shape, size));
+static GpuTime time_to_write(const HlTarget *t, const Kernel *kernel) {
+  const HlShape *shape = kernel->nodes.at[0].inst->shape;
+  return gpu_write_time(t, kernel->bytes_out, share_used(shape, kernel->tiles->size));
 }
 
 enum { NO_ROOM = -1, TOO_LONG = -2 };
@@ -495,13 +498,16 @@ static GpuTime time_of(const HlTarget *t, const Kernel *kernel, GpuTime limit, i
   *warps = warps_for(largest);
   const GpuLaunch launch = {n_tiles, *warps * t->warp};
   const GpuTime compute = gpu_compute_time(t, work, launch);
-  GpuTime memory = time_to_write(t, shape, size);
-  for (int k = 0; k < kernel->nodes.n && gpu_total_time(t, compute, memory) < limit; k++) {
+  GpuTime memory = time_to_write(t, kernel);
+  GpuTime time = gpu_total_time(t, compute, memory);
+  for (int k = 0; k < kernel->nodes.n && time < limit; k++) {
     const Node *node = &kernel->nodes.at[k];
-    if (node->is_read)
-      memory += time_to_read(t, node->inst->shape, kernel->groups[node->group].tiles, launch);
+    if (!node->is_read)
+      continue;
+    memory += time_to_read(t, node->inst->shape, kernel->groups[node->group].tiles, launch);
+    time = gpu_total_time(t, compute, memory);
   }
-  return gpu_total_time(t, compute, memory);
+  return time;
 }
 
 // --- The best -------------------------------------------------------------------------------------
@@ -529,7 +535,7 @@ static bool find_tile(const HlTarget *t, Kernel *kernel, bool any, GpuTile *best
   int64_t *least = HL_ARRAY(kernel->arena, int64_t, shape->rank + 1);
   bool found = false;
   do {
-    if (found && time_to_write(t, shape, size) >= best->time)
+    if (found && time_to_write(t, kernel) >= best->time)
       continue;  // whatever the rest takes
     int warps;
     const GpuTime time = time_of(t, kernel, found ? best->time : INT64_MAX, &warps);
