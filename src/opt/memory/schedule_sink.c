@@ -18,6 +18,8 @@ typedef struct Sink {
   const HlComp *comp;
   uint32_t *place;  // by id
   uint32_t *end;    // by id: the place of the last user
+  uint32_t *met;    // by id: the place of the last instruction that was seen to read it, from 1
+  bool *given;      // by id: there whatever happens: arguments, constants, and parts of them
   bool *moves;      // by id
 } Sink;
 
@@ -29,11 +31,13 @@ static bool is_name(const HlInst *inst) {
   return hl_op_is((HlOp)inst->op, HL_T_WIRE);
 }
 
-// There whatever happens: arguments, constants, and parts of them.
-static bool is_given(const HlInst *inst) {
-  while (is_name(inst) && inst->n_operands == 1)
-    inst = inst->operands[0];
-  return hl_op_is((HlOp)inst->op, HL_T_GIVEN);
+static void find_given(Sink *s) {
+  for (uint32_t k = 0; k < s->comp->n_insts; k++) {
+    const HlInst *inst = s->comp->schedule[k];
+    s->given[inst->id] =
+        hl_op_is((HlOp)inst->op, HL_T_GIVEN) ||
+        (is_name(inst) && inst->n_operands == 1 && s->given[inst->operands[0]->id]);
+  }
 }
 
 static bool may_move(const Sink *s, const HlInst *inst) {
@@ -53,33 +57,29 @@ static uint32_t first_user(const Sink *s, const HlInst *inst) {
   return first;
 }
 
-static bool is_repeated(const HlInst *inst, uint32_t k) {
-  for (uint32_t i = 0; i < k; i++)
-    if (inst->operands[i] == inst->operands[k])
-      return true;
-  return false;
-}
-
 // Bytes of operands that would be alive longer.
-static int64_t kept_bytes(const Sink *s, const HlInst *inst, uint32_t until) {
+static int64_t kept_bytes(Sink *s, const HlInst *inst, uint32_t until) {
   int64_t bytes = 0;
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     const HlInst *operand = inst->operands[k];
-    if (s->end[operand->id] >= until || is_given(operand) || is_repeated(inst, k))
+    const uint32_t now = s->place[inst->id] + 1;
+    if (s->end[operand->id] >= until || s->given[operand->id] || s->met[operand->id] == now)
       continue;
+    s->met[operand->id] = now;
     if (__builtin_add_overflow(bytes, hl_leaf_bytes(operand->shape), &bytes))
       return INT64_MAX;
   }
   return bytes;
 }
 
-static bool pays(const Sink *s, const HlInst *inst, uint32_t to) {
+static bool pays(Sink *s, const HlInst *inst, uint32_t to) {
   return is_name(inst) || kept_bytes(s, inst, to) <= hl_leaf_bytes(inst->shape);
 }
 
 // From the last one up: where its users stand is known.
 static bool choose(Sink *s) {
   bool any = false;
+  find_given(s);
   for (uint32_t k = s->comp->n_insts; k-- > 0;) {
     const HlInst *inst = s->comp->schedule[k];
     s->place[inst->id] = k;
@@ -127,6 +127,8 @@ bool pass_instruction_sinker(HlPass *p) {
               .comp = comp,
               .place = HL_ARRAY(p->arena, uint32_t, comp->next_id),
               .end = HL_ARRAY(p->arena, uint32_t, comp->next_id),
+              .met = HL_ARRAY(p->arena, uint32_t, comp->next_id),
+              .given = HL_ARRAY(p->arena, bool, comp->next_id),
               .moves = HL_ARRAY(p->arena, bool, comp->next_id)};
     if (choose(&s) && hl_change(p, "sink", comp->root, NULL)) {
       HlInst **order = HL_ARRAY(p->arena, HlInst *, comp->n_insts);
