@@ -104,9 +104,13 @@ static int place_for(Kernel *k, const HlInst *inst, bool of_producer) {
   return (int)*place - 1;
 }
 
+enum { USUAL_NODES = 48 };  // room for which is made at once
+
 static Kernel kernel_of(HlArena *arena, const HlInst *producer, const HlInst *consumer) {
   Kernel kernel = {
       .arena = arena, .producer = producer, .consumer = consumer, .places = {.arena = arena}};
+  vec_room_in(arena, &kernel.nodes, USUAL_NODES);
+  map_room(&kernel.places, USUAL_NODES);
   place_for(&kernel, consumer, false);
   for (int i = 0; i < kernel.nodes.n; i++) {
     const Node node = kernel.nodes.at[i];
@@ -512,14 +516,16 @@ static GpuTime time_of(const HlTarget *t, const Kernel *kernel, GpuTime limit, i
 
 // --- The best -------------------------------------------------------------------------------------
 
-// Each size doubles up to that of the dimension, the last dimension's first; false: that was all.
-static bool next_tile(const HlShape *shape, int64_t *size, int64_t most) {
+// Each size doubles up to that of the dimension, the last dimension's first; false: that was all. A tile that does not fit has none
+// larger in every dimension that does.
+static bool next_tile(const HlShape *shape, int64_t *size, int64_t most, bool fits) {
   for (int k = shape->rank - 1; k >= 0; k--) {
-    if (size[k] < shape->dim[k]) {
+    if (fits && size[k] < shape->dim[k]) {
       size[k] = size[k] * 2 < shape->dim[k] ? size[k] * 2 : shape->dim[k];
       if (padded(shape->rank, size) <= most)
         return true;
     }
+    fits |= size[k] > 1;
     size[k] = 1;
   }
   return false;
@@ -533,18 +539,20 @@ static bool find_tile(const HlTarget *t, Kernel *kernel, bool any, GpuTile *best
   const HlShape *shape = kernel->nodes.at[0].inst->shape;
   int64_t *size = kernel->tiles->size;
   int64_t *least = HL_ARRAY(kernel->arena, int64_t, shape->rank + 1);
-  bool found = false;
+  bool found = false, fits = true;
   do {
+    fits = true;
     if (found && time_to_write(t, kernel) >= best->time)
       continue;  // whatever the rest takes
     int warps;
     const GpuTime time = time_of(t, kernel, found ? best->time : INT64_MAX, &warps);
+    fits = time != NO_ROOM;
     if (time < 0 || (found && time >= best->time))
       continue;
     found = true;
     *best = (GpuTile){{least, shape->rank}, warps, time};
     memcpy(least, size, (size_t)shape->rank * sizeof *size);
-  } while (!(any && found) && next_tile(shape, size, gpu_most_in_tile(t)));
+  } while (!(any && found) && next_tile(shape, size, gpu_most_in_tile(t), fits));
   return found;
 }
 
