@@ -20,6 +20,7 @@ from jax._src.lib import xla_client
 from jaxlib import _hlo, _jax, lapack
 
 lapack._lapack.initialize()
+jax.config.update("jax_enable_x64", True)  # arguments of 64 bits are put there as they are
 
 
 class Worker:
