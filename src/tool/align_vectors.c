@@ -1,3 +1,5 @@
+// tool/align_vectors.c: turns vectors towards the expected ones, or projects the expected ones onto their space.
+
 #include "tool/align_vectors.h"
 
 #include <float.h>
