@@ -24,6 +24,14 @@ CpuLevel cpu_level(void) {
   return cpu_runs(CPU_V4) ? CPU_V4 : cpu_runs(CPU_V3) ? CPU_V3 : CPU_V2;
 }
 
+bool cpu_has_vnni(void) {
+#if defined(__x86_64__)
+  return cpu_runs(CPU_V4) && __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
 const char *cpu_level_name(CpuLevel level) {
 #if defined(__x86_64__)
   static const char *const name[CPU_LEVELS] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};

@@ -30,6 +30,8 @@ typedef enum CpuLevel { CPU_V2, CPU_V3, CPU_V4, CPU_LEVELS } CpuLevel;
 // Whether this machine runs code of the level, and the best that it runs (never below CPU_V2: whether it runs even that, ask).
 bool cpu_runs(CpuLevel level);
 CpuLevel cpu_level(void);
+// Whether it multiplies four bytes and adds them up in one instruction (AVX-512 VNNI).
+bool cpu_has_vnni(void);
 const char *cpu_level_name(CpuLevel level);  // "x86-64-v3"
 
 #endif

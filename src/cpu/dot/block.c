@@ -174,9 +174,9 @@ static Ahead strip_ahead(const Run *run, int64_t batch, int64_t first, int64_t n
                                                 dot_offset(&p->k, side->array, block * p->kc)) *
                                                    bytes;
   if (lane == 1)
-    return (Ahead){at, step * p->pair * bytes, LINE, parts_of(n * bytes, LINE)};
+    return (Ahead){at, step * p->each * bytes, LINE, parts_of(n * bytes, LINE)};
   if (step == 1 && lane == depth)
-    return (Ahead){at, LINE, dot_words(p, depth) * LINE, parts_of(n * p->pair * bytes, LINE)};
+    return (Ahead){at, LINE, dot_words(p, depth) * LINE, parts_of(n * p->each * bytes, LINE)};
   return step == 1 ? (Ahead){at, lane * bytes, LINE, parts_of(depth * bytes, LINE)} : (Ahead){0};
 }
 

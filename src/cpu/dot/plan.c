@@ -86,13 +86,14 @@ static int64_t inner_stride(const DotLoops *loops, DotArray array) {
 typedef struct Types {
   DotWord word;
   HlDtype carrier, sum;
-  int bytes, parts, pair;
+  int bytes, parts, each;
 } Types;
 
 static const Types types_f32 = {DOT_F32, HL_F32, HL_F32, 4, 1, 1},
                    types_f64 = {DOT_F64, HL_F64, HL_F64, 8, 1, 1},
                    types_c64 = {DOT_F32, HL_C64, HL_C64, 4, 2, 1},
                    types_c128 = {DOT_F64, HL_C128, HL_C128, 8, 2, 1},
+                   types_s8 = {DOT_S8, HL_S8, HL_S32, 4, 1, 4},
                    types_s16 = {DOT_S16, HL_S16, HL_S32, 4, 1, 2},
                    types_s32 = {DOT_S32, HL_S32, HL_S32, 4, 1, 1},
                    types_s64 = {DOT_S64, HL_S64, HL_S64, 8, 1, 1};
@@ -114,8 +115,13 @@ static bool fits_s16(HlDtype t) {
   return bits(t) <= (hl_is_unsigned(t) ? 15 : 16);
 }
 
+// Whether its elements are bytes with a sign, or might as well be.
+static bool is_signed_byte(HlDtype t) {
+  return hl_dtype_bytes(t) == 1 && t != HL_U8;
+}
+
 // Sums have the type of the result, or one that is wider; sums of integers wrap, so that theirs has as many bits at least.
-static const Types *types_of(const HlDtype t[3], int64_t depth) {
+static const Types *types_of(const DotLevel *level, const HlDtype t[3], int64_t depth) {
   const HlDtype a = t[DOT_A], b = t[DOT_B], c = t[DOT_C];
   if (hl_is_complex(c))
     return c == HL_C64 && fits_f32(a) && fits_f32(b) ? &types_c64 : &types_c128;
@@ -129,6 +135,8 @@ static const Types *types_of(const HlDtype t[3], int64_t depth) {
     return a == HL_PRED && b == HL_PRED && depth < INT32_MAX ? &types_s16 : NULL;
   if (bits(c) == 64)
     return &types_s64;
+  if (is_signed_byte(a) && is_signed_byte(b) && level->tiles[DOT_S8].nr > 0 && cpu_has_vnni())
+    return &types_s8;
   return fits_s16(a) && fits_s16(b) ? &types_s16 : &types_s32;
 }
 
@@ -139,6 +147,8 @@ static DotForm form_of(const Types *t, HlDtype dtype, HlDtype *carrier) {
     return DOT_BF16_F32;
   if (t == &types_f32 && dtype == HL_F16)
     return DOT_F16_F32;
+  if (t == &types_s8)
+    return DOT_S8_FOURS;
   if (t == &types_s16 && dtype == HL_U8)
     return DOT_U8_PAIRS;
   if (t == &types_s16 && hl_dtype_bytes(dtype) == 1)
@@ -238,7 +248,7 @@ static void set_row(DotPlan *p, CpuLevel level) {
 // beside each other.
 static bool can_be_direct(const DotPlan *p, const DotSide *side) {
   const bool is_b = side == &p->side[1];
-  return !side->packed && p->parts == 1 && p->pair == 1 && side->carrier == side->dtype &&
+  return !side->packed && p->parts == 1 && p->each == 1 && side->carrier == side->dtype &&
          hl_dtype_bytes(side->dtype) == p->word && p->k.n <= 1 && side->lanes.n <= 1 &&
          (!is_b || side->lanes.n == 0 || side->lanes.at[0].stride[side->array] == 1);
 }
@@ -296,7 +306,7 @@ static void cut(DotPlan *p) {
   };
   const int64_t span_bytes = 32 << 20, strip_bytes = 3 << 19, work = 4000000;
   const int64_t m = p->side[0].n, n = p->side[1].n, mr = p->side[0].width, nr = p->side[1].width;
-  const int64_t k_bytes = at_least(p->depth, 1) * p->word * p->parts / p->pair;
+  const int64_t k_bytes = at_least(p->depth, 1) * p->word * p->parts / p->each;
   const int64_t flops = m * n * at_least(p->depth, 1);
   const bool is_small = p->batches >= FEW_CHUNKS && flops <= SMALL;
   choose_direct(p);
@@ -339,7 +349,7 @@ static double guess_seconds(const DotPlan *p, const DotProduct *q) {
   for (int a = 0; a < 3; a++)
     bytes += elements[p->turned && a < 2 ? 1 - a : a] * hl_dtype_bytes(q->dtype[a]) / p->parts;
   const double rate = 3e9 * p->tiles->nr;  // multiply-adds
-  return b * m * n * k / (rate * p->pair) + bytes / 10e9;
+  return b * m * n * k / (rate * p->each) + bytes / 10e9;
 }
 
 // --- Constants ----------------------------------------------------------------------------------
@@ -374,7 +384,7 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
   for (int k = 0; k < 4; k++)
     q.index[k] = simplified(arena, &product->index[k]);
   const int64_t depth = total(&q.index[DOT_K]);
-  const Types *t = types_of(q.dtype, depth);
+  const Types *t = types_of(levels[level], q.dtype, depth);
   if (!t)
     return NULL;
   DotPlan *p = HL_NEW(arena, DotPlan);
@@ -385,13 +395,13 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
                  .tiles = &levels[level]->tiles[t->word],
                  .word = t->bytes,
                  .parts = t->parts,
-                 .pair = t->pair,
+                 .each = t->each,
                  .sum = t->sum,
                  .result = q.dtype[DOT_C],
                  .turned = wants_turning(&q)};
   for (int which = 0; which < 2; which++)
     set_side(p, levels[level], t, &q, which);
-  p->kc = even_part(depth, (int64_t)(p->tiles->kc / p->parts) * p->pair, p->pair);
+  p->kc = even_part(depth, (int64_t)(p->tiles->kc / p->parts) * p->each, p->each);
   p->blocks = (depth + p->kc - 1) / p->kc;
   p->in_place = can_be_in_place(p);
   if (t == &types_f32 && p->result != HL_F32)

@@ -28,7 +28,7 @@ struct DotPlan {
   const DotTiles *tiles;
   int word;                // bytes
   int parts;               // words of an element: 2 for complex numbers
-  int pair;                // elements of k in a word
+  int each;                // elements of k in a word
   HlDtype sum, result;     // of sums, and of C in memory
   bool turned;             // A and B have changed places, and so have m and n
   bool in_place;           // tiles write where C lies
@@ -76,7 +76,7 @@ bool dot_vector_part(const DotPlan *p, const DotEpilogue *epilogue, int64_t batc
 
 // Words of k that `depth` elements take in a panel, and bytes of the panels of so many lanes for the whole of k.
 static inline int64_t dot_words(const DotPlan *p, int64_t depth) {
-  return (depth + p->pair - 1) / p->pair;
+  return (depth + p->each - 1) / p->each;
 }
 static inline int64_t dot_round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;

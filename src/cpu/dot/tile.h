@@ -1,7 +1,7 @@
 // cpu/dot/tile.h: the innermost products: a tile of C in registers, and panels packed for it.
 //
-// What is multiplied are words: f32, f64, 32- or 64-bit integers, or pairs of 16-bit integers that lie behind each other in k and
-// add up in 32 bits. Complex numbers are two words: the product of all parts with all parts is a real one, of twice the rows
+// What is multiplied are words: f32, f64, 32- or 64-bit integers, or pairs of 16-bit integers, or four of 8 bits, that lie behind
+// each other in k and add up in 32 bits. Complex numbers are two words: the product of all parts with all parts is a real one, of twice the rows
 // and columns, and what belongs together is added up at the end (block.c). Narrower types are widened when they are packed.
 //
 // A panel has the words of `mr` rows of A (or `nr` columns of B) for a stretch of k: those of one k beside each other,
@@ -17,7 +17,8 @@
 
 #include "cpu/simd.h"
 
-typedef enum DotWord { DOT_F32, DOT_F64, DOT_S16, DOT_S32, DOT_S64, DOT_WORDS } DotWord;
+// DOT_S8: only where the level and the machine have it (cpu_has_vnni).
+typedef enum DotWord { DOT_F32, DOT_F64, DOT_S8, DOT_S16, DOT_S32, DOT_S64, DOT_WORDS } DotWord;
 
 // The most rows and bytes of a row that a tile of any level has.
 enum { DOT_MAX_MR = 14, DOT_MAX_ROW = 128 };
@@ -43,6 +44,7 @@ typedef enum DotForm {
   DOT_WORD4, DOT_WORD8, DOT_WORD16,         // of so many bytes, as they are (c64 is one of 8, c128 of 16)
   DOT_BF16_F32, DOT_F16_F32,                // widened
   DOT_S8_PAIRS, DOT_U8_PAIRS, DOT_S16_PAIRS,
+  DOT_S8_FOURS,
   DOT_FORMS
 } DotForm;
 // Packs one panel: `rows` of `width` there are (0 < rows <= width), `depth` elements each, an element is at

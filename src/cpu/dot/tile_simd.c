@@ -72,6 +72,41 @@ TILE(s32, uint32_t, S32s, MADD_S32)
 TILE(s64, uint64_t, S64s, MADD_S64)
 #undef TILE
 
+#ifdef VNNI
+// The instruction multiplies unsigned bytes by signed ones: B has 128 added, and what that adds to each row is taken off. A is packed:
+// its rows lie beside each other.
+VNNI static inline __attribute__((always_inline)) void
+s8_rows(const int rows, int64_t k, const void *a, int64_t a_row, int64_t a_step, const void *b,
+        int64_t b_step, void *c, int64_t c_row, bool add, const void *soon, int64_t soon_step) {
+  const __m512i top = _mm512_set1_epi8(INT8_MIN);
+  const __mmask16 these = (__mmask16)((1u << rows) - 1);
+  __m512i sum[MR][VECTORS], extra = _mm512_setzero_si512();
+  int32_t off[16];
+  const int32_t *one = a, *at = b;
+  for (int64_t p = 0; p < k; p++)
+    extra = _mm512_dpbusd_epi32(extra, top, _mm512_maskz_loadu_epi32(these, one + p * a_step));
+  _mm512_storeu_si512(off, extra);
+  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+      _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[i][v] =
+          _mm512_set1_epi32(-off[i]);
+  for (int64_t p = 0; p < k; p++, at += b_step, one += a_step) {
+    __m512i column[VECTORS];
+    __builtin_prefetch(soon, 0, 2);
+    soon = (const char *)soon + soon_step;
+    _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) column[v] =
+        _mm512_xor_si512(_mm512_loadu_si512(at + v * 16), top);
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[i][v] =
+            _mm512_dpbusd_epi32(sum[i][v], column[v], _mm512_set1_epi32(one[i * a_row]));
+  }
+  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+      _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) {
+    int32_t *to = (int32_t *)c + i * c_row + v * 16;
+    _mm512_storeu_si512(to, add ? _mm512_add_epi32(sum[i][v], _mm512_loadu_si512(to)) : sum[i][v]);
+  }
+}
+#endif
+
 // A function for each number of rows.
 #if SIMD_LEVEL == 4
 #define EACH_ROWS(X, name) \
@@ -90,10 +125,11 @@ TILE(s64, uint64_t, S64s, MADD_S64)
 #define EACH_ROWS(X, name) \
   X(name, 1) X(name, 2) X(name, 3) X(name, 4) X(name, 5) X(name, 6) X(name, 7) X(name, 8)
 #endif
-#define ROWS(name, n)                                                                            \
-  static void name##_##n(int64_t k, const void *a, int64_t a_row, int64_t a_step, const void *b, \
-                         int64_t b_step, void *c, int64_t c_row, bool add, const void *soon,     \
-                         int64_t soon_step) {                                                    \
+#define ROWS(name, n) ROWS_WITH(name, n, )
+#define ROWS_WITH(name, n, TARGET)                                                               \
+  TARGET static void name##_##n(int64_t k, const void *a, int64_t a_row, int64_t a_step,         \
+                                const void *b, int64_t b_step, void *c, int64_t c_row, bool add, \
+                                const void *soon, int64_t soon_step) {                           \
     name##_rows(n, k, a, a_row, a_step, b, b_step, c, c_row, add, soon, soon_step);              \
   }
 EACH_ROWS(ROWS, f32)
@@ -101,6 +137,12 @@ EACH_ROWS(ROWS, f64)
 EACH_ROWS(ROWS, s16)
 EACH_ROWS(ROWS, s32)
 EACH_ROWS(ROWS, s64)
+#ifdef VNNI
+#define ROWS_VNNI(name, n) ROWS_WITH(name, n, VNNI)
+EACH_ROWS(ROWS_VNNI, s8)
+#undef ROWS_VNNI
+#endif
+#undef ROWS_WITH
 #undef ROWS
 
 // --- Packing ------------------------------------------------------------------------------------
@@ -154,13 +196,18 @@ ALWAYS Words4 load_s8(const int8_t *x) {
 ALWAYS Words4 load_u8(const uint8_t *x) {
   return (Words4){PAIR(x, 0), PAIR(x, 2), PAIR(x, 4), PAIR(x, 6)};
 }
+ALWAYS Words4 load_fours(const int8_t *x) {
+  Words4 v;
+  memcpy(&v, x, sizeof v);
+  return v;
+}
 ALWAYS Words4 load_s16(const int16_t *x) {
   Words4 v;
   memcpy(&v, x, sizeof v);
   return v;
 }
 
-// One word of the elements at x and, of pairs, `step` further on; `n` of them are there.
+// One word of the elements at x and, of several, `step` further on each; `n` of them are there.
 ALWAYS uint32_t one_word4(const uint32_t *x, int64_t step, int64_t n) {
   return *x;
 }
@@ -178,6 +225,12 @@ ONE_PAIR(s8, int8_t)
 ONE_PAIR(u8, uint8_t)
 ONE_PAIR(s16, int16_t)
 #undef ONE_PAIR
+ALWAYS uint32_t one_fours(const int8_t *x, int64_t step, int64_t n) {
+  uint32_t word = 0;
+  for (int k = 0; k < 4 && k < n; k++)
+    word |= (uint32_t)(uint8_t)x[k * step] << 8 * k;
+  return word;
+}
 
 // `per` elements of k are a word.
 #define PACK(name, F, per)                                                                         \
@@ -229,6 +282,7 @@ PACK(f16, uint16_t, 1)
 PACK(s8, int8_t, 2)
 PACK(u8, uint8_t, 2)
 PACK(s16, int16_t, 2)
+PACK(fours, int8_t, 4)
 #undef PACK
 
 static void pack_word8(int64_t rows, int64_t width, int64_t depth, void *out, const void *in,
@@ -279,9 +333,10 @@ enum { KC = 256, MC = 144, DIRECT_ROWS = 64, DIRECT_COLUMNS = 64, DIRECT_BYTES =
 #endif
 
 #define ENTRY(name, n) [n] = name##_##n,
-#define TILES(name, T)                                                                          \
+#define TILES(name, T) TILES_OF(name, T, KC)
+#define TILES_OF(name, T, words)                                                                \
   {                                                                                             \
-    .mr = MR, .nr = VECTORS * VECTOR / sizeof(T), .kc = KC, .mc = MC * 4 / (int)sizeof(T),      \
+    .mr = MR, .nr = VECTORS * VECTOR / sizeof(T), .kc = words, .mc = MC * 4 / (int)sizeof(T),   \
     .direct_rows = DIRECT_ROWS, .direct_columns = DIRECT_COLUMNS, .direct_bytes = DIRECT_BYTES, \
     .rows = {                                                                                   \
       EACH_ROWS(ENTRY, name)                                                                    \
@@ -289,6 +344,9 @@ enum { KC = 256, MC = 144, DIRECT_ROWS = 64, DIRECT_COLUMNS = 64, DIRECT_BYTES =
   }
 const DotLevel SIMD(dot_level) = {.tiles = {[DOT_F32] = TILES(f32, float),
                                             [DOT_F64] = TILES(f64, double),
+#ifdef VNNI
+                                            [DOT_S8] = TILES_OF(s8, uint32_t, KC / 2),
+#endif
                                             [DOT_S16] = TILES(s16, uint32_t),
                                             [DOT_S32] = TILES(s32, uint32_t),
                                             [DOT_S64] = TILES(s64, uint64_t)},
@@ -299,4 +357,5 @@ const DotLevel SIMD(dot_level) = {.tiles = {[DOT_F32] = TILES(f32, float),
                                            [DOT_F16_F32] = pack_f16,
                                            [DOT_S8_PAIRS] = pack_s8,
                                            [DOT_U8_PAIRS] = pack_u8,
-                                           [DOT_S16_PAIRS] = pack_s16}};
+                                           [DOT_S16_PAIRS] = pack_s16,
+                                           [DOT_S8_FOURS] = pack_fours}};

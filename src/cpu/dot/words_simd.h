@@ -49,6 +49,11 @@ typedef int32_t Signed __attribute__((vector_size(VECTOR)));
 #define MADD_S32(a, b, c) ((c) + (a) * (b))
 #define MADD_S64(a, b, c) ((c) + (a) * (b))
 
+// What is no part of the level, and some machines of it have.
+#if SIMD_LEVEL == 4
+#define VNNI __attribute__((target("avx512vnni")))
+#endif
+
 // Half or a quarter of a vector, its elements as words.
 #if SIMD_LEVEL == 4
 #define WIDE_U16(x) (S32s) _mm512_cvtepu16_epi32((__m256i)(x))
