@@ -1,7 +1,8 @@
 // cpu/emit/segment.h: machine code for a run of simple ops and functions, in one loop over the elements.
 //
 // What a tile function does for one op on a vector in memory, a segment does for several, and what lies between them stays in
-// registers: it has the same bits as the functions of cpu/vec/vec.h.
+// registers: it has the same bits as the functions of cpu/vec/vec.h, those of nans too; only whether a signaling nan has become a
+// quiet one may differ.
 //
 //   f32: 0 load slot 0, 1 load slot 1, 2 multiply 0 1, 3 constant 0.5, 4 add 2 3, 5 store 4 to slot 2
 //   pointer[2][k] = pointer[0][k] * pointer[1][k] + 0.5 for 0 <= k < n

@@ -187,6 +187,13 @@ static inline float round_fnuz(float x, int mantissa, int least, float largest) 
   return rounded == 0 ? 0 : rounded != rounded ? -NAN : rounded;
 }
 
+// A nan keeps what fits of its mantissa, as the instruction that converts has it.
+static inline float round_f16(float x) {
+  const uint32_t nan = (hl_f32_bits(x) & 0xffffe000) | 0x00400000;
+  const float rounded = round_to(x, 10, -14, 65504, INFINITY, NAN);
+  return hl_f32_of_bits(x != x ? nan : hl_f32_bits(rounded));
+}
+
 static inline float round_bf16(float x) {
   const uint32_t bits = hl_f32_bits(x);
   const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
@@ -212,7 +219,7 @@ FN_ONE(round_f8e4m3b11fnuz, float, float, round_fnuz(x, 3, -10, 30))
 FN_ONE(round_f8e5m2, float, float, round_to(x, 2, -14, 57344, INFINITY, NAN))
 FN_ONE(round_f8e5m2fnuz, float, float, round_fnuz(x, 2, -15, 57344))
 FN_ONE(round_f8e8m0fnu, float, float, round_e8m0(x))
-FN_ONE(round_f16, float, float, round_to(x, 10, -14, 65504, INFINITY, NAN))
+FN_ONE(round_f16, float, float, round_f16(x))
 FN_ONE(round_bf16, float, float, round_bf16(x))
 
 const VecRoundTable SIMD(vec_rounds) = {

@@ -47,9 +47,9 @@ ROUND_AWAY(f64, double, __builtin_trunc, __builtin_fabs, __builtin_copysign)
   FN1(round_nearest_even_##t, T, T, __builtin_rint##f(x))            \
   FN1(is_finite_##t, uint8_t, T, __builtin_fabs##f(x) < (T)INFINITY) \
   FN1(sqrt_##t, T, T, __builtin_sqrt##f(x))                          \
-  FN2(add_##t, T, T, x + y)                                          \
+  FN2(add_##t, T, T, sum_##t(x, y))                                  \
   FN2(subtract_##t, T, T, x - y)                                     \
-  FN2(multiply_##t, T, T, x *y)                                      \
+  FN2(multiply_##t, T, T, product_##t(x, y))                         \
   FN2(divide_##t, T, T, x / y)                                       \
   FN2(remainder_##t, T, T, fmod##f(x, y))                            \
   FN2(maximum_##t, T, T, larger_##t(x, y))                           \

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 #endif
 
+#include "base/compiler.h"
 #include "cpu/vec/block.h"
 #include "cpu/vec/pick.h"
 
@@ -62,43 +63,51 @@ static inline uint64_t_vector swapped(uint64_t_vector v, int bytes) {
   }
 }
 
-// What a fold makes of two elements, and of two vectors; and what changes nothing. It goes in four vectors side by side, the first of
-// which takes what is left of n, and which are joined in the end: halves, quarters, and so on. Segments (cpu/emit) do the same.
-#define FOLD(name, T, none, one, many) FOLD_AS(name, fold_##name, T, none, one, many)
-#define FOLD_AS(name, folds, T, none, one, many)                                                   \
-  static inline T one_##name(T x, T y) {                                                           \
-    return (T)(one);                                                                               \
-  }                                                                                                \
-  static inline T##_vector many_##name(T##_vector x, T##_vector y) {                               \
-    return many;                                                                                   \
-  }                                                                                                \
-  static inline void join_lanes_##name(T##_vector a, void *acc) {                                  \
-    for (int bytes = VEC_BYTES / 2; bytes >= (int)sizeof(T); bytes /= 2)                           \
-      a = many_##name(a, (T##_vector)swapped((uint64_t_vector)a, bytes));                          \
-    *(T *)acc = one_##name(*(T *)acc, a[0]);                                                       \
-  }                                                                                                \
-  static void lanes_##name(void *acc, const void *lanes) {                                         \
-    join_lanes_##name(T##_at(lanes), acc);                                                         \
-  }                                                                                                \
-  static void folds(int64_t n, void *acc, const void *in) {                                        \
-    enum { LANES = VEC_BYTES / sizeof(T), WAYS = 4 * LANES };                                      \
-    const T *x = in;                                                                               \
-    T##_vector a;                                                                                  \
-    for (int k = 0; k < LANES; k++)                                                                \
-      a[k] = (T)(none);                                                                            \
-    T##_vector b = a, c = a, d = a;                                                                \
-    for (; n >= WAYS; x += WAYS, n -= WAYS) {                                                      \
-      a = many_##name(a, T##_at(x));                                                               \
-      b = many_##name(b, T##_at(x + LANES));                                                       \
-      c = many_##name(c, T##_at(x + 2 * LANES));                                                   \
-      d = many_##name(d, T##_at(x + 3 * LANES));                                                   \
-    }                                                                                              \
-    for (; n >= LANES; x += LANES, n -= LANES)                                                     \
-      a = many_##name(a, T##_at(x));                                                               \
-    for (int64_t k = 0; k < n; k++)                                                                \
-      a[k] = one_##name(a[k], x[k]);                                                               \
-    join_lanes_##name(many_##name(many_##name(a, b), many_##name(c, d)), acc);                     \
-  }                                                                                                \
+// What a fold makes of two elements, of two vectors, and of the lanes of one: halves, quarters, and so on.
+#define PAIR(name, T, one, many)                                          \
+  static inline T one_##name(T x, T y) {                                  \
+    return (T)(one);                                                      \
+  }                                                                       \
+  static inline T##_vector many_##name(T##_vector x, T##_vector y) {      \
+    return many;                                                          \
+  }                                                                       \
+  static inline T joined_##name(T##_vector a) {                           \
+    for (int bytes = VEC_BYTES / 2; bytes >= (int)sizeof(T); bytes /= 2)  \
+      a = many_##name(a, (T##_vector)swapped((uint64_t_vector)a, bytes)); \
+    return a[0];                                                          \
+  }
+
+// `none` changes nothing. It goes in four vectors side by side, the first of which takes what is left of n, and which are joined
+// in the end. Segments (cpu/emit) do the same.
+#define WAYS(name, T, none)                                                  \
+  static inline T ways_##name(int64_t n, const T *x) {                       \
+    enum { LANES = VEC_BYTES / sizeof(T), WAYS = 4 * LANES };                \
+    T##_vector a;                                                            \
+    for (int k = 0; k < LANES; k++)                                          \
+      a[k] = (T)(none);                                                      \
+    T##_vector b = a, c = a, d = a;                                          \
+    for (; n >= WAYS; x += WAYS, n -= WAYS) {                                \
+      a = many_##name(a, T##_at(x));                                         \
+      b = many_##name(b, T##_at(x + LANES));                                 \
+      c = many_##name(c, T##_at(x + 2 * LANES));                             \
+      d = many_##name(d, T##_at(x + 3 * LANES));                             \
+    }                                                                        \
+    for (; n >= LANES; x += LANES, n -= LANES)                               \
+      a = many_##name(a, T##_at(x));                                         \
+    for (int64_t k = 0; k < n; k++)                                          \
+      a[k] = one_##name(a[k], x[k]);                                         \
+    return joined_##name(many_##name(many_##name(a, b), many_##name(c, d))); \
+  }
+#define ONTO(name, folds, T)                                         \
+  static void lanes_##name(void *acc, const void *lanes) {           \
+    *(T *)acc = one_##name(*(T *)acc, joined_##name(T##_at(lanes))); \
+  }                                                                  \
+  static void folds(int64_t n, void *acc, const void *in) {          \
+    *(T *)acc = one_##name(*(T *)acc, ways_##name(n, in));           \
+  }
+
+// Rows onto rows, and an element onto the next.
+#define ROWS(name, T)                                                                              \
   static void fold_rows_##name(int64_t rows, int64_t n, void *acc, const void *in, int64_t step) { \
     enum { LANES = VEC_BYTES / sizeof(T) };                                                        \
     T *to = acc;                                                                                   \
@@ -150,6 +159,13 @@ static inline uint64_t_vector swapped(uint64_t_vector v, int bytes) {
         to[k] = total = one_##name(total, x[k]);                                                   \
     *(T *)carry = total;                                                                           \
   }
+
+#define FOLD_AS(name, folds, T, none, one, many) \
+  PAIR(name, T, one, many)                       \
+  WAYS(name, T, none)                            \
+  ONTO(name, folds, T)                           \
+  ROWS(name, T)
+#define FOLD(name, T, none, one, many) FOLD_AS(name, fold_##name, T, none, one, many)
 
 #define BY_SIZE(n, U, W)                     \
   FOLD(add_##n, U, 0, (W)x + (W)y, x + y)    \
@@ -217,12 +233,11 @@ enum { LESSER = 4, GREATER = 5 };  // with the sign of what is chosen
       nan |= (unsigned)_mm512_cmp_##s##_mask(v, v, _CMP_UNORD_Q);                         \
       a = _mm512_range_##s(a, v, how);                                                    \
     }                                                                                     \
+    a = _mm512_range_##s(_mm512_range_##s(a, b, how), _mm512_range_##s(c, d, how), how);  \
     if (nan)                                                                              \
       any_##name(n, acc, in);                                                             \
     else                                                                                  \
-      join_lanes_##name((T##_vector)_mm512_range_##s(_mm512_range_##s(a, b, how),         \
-                                                     _mm512_range_##s(c, d, how), how),   \
-                        acc);                                                             \
+      lanes_##name(acc, &a);                                                              \
   }
 #define EXTREME(name, T, V, s, none, how, one, many) \
   FOLD_AS(name, any_##name, T, none, one, many)      \
@@ -231,13 +246,41 @@ enum { LESSER = 4, GREATER = 5 };  // with the sign of what is chosen
 #define EXTREME(name, T, V, s, none, how, one, many) FOLD(name, T, none, one, many)
 #endif
 
-#define FLOATS(t, T, V, s)                                                              \
-  FOLD(add_##t, T, -0.0, x + y, x + y)                                                  \
-  FOLD(multiply_##t, T, 1, x *y, x *y)                                                  \
+// As cpu/vec/pick.h has them: the first nan. It is asked for only where there is one: what is a number is so in either order.
+#define SUM(name, first, T, Bits, none, op, certain)                                    \
+  static inline T##_vector certain##_##T(T##_vector x, T##_vector y) {                  \
+    const T##_vector other =                                                            \
+        (T##_vector)WHERE((Bits##_vector)(x != x), (Bits##_vector)x, (Bits##_vector)y); \
+    return x op other;                                                                  \
+  }                                                                                     \
+  PAIR(name, T, x op y, x op y)                                                         \
+  WAYS(name, T, none)                                                                   \
+  ROWS(name, T)                                                                         \
+  PAIR(first, T, certain(x, y), certain##_##T(x, y))                                    \
+  WAYS(first, T, none)                                                                  \
+  ONTO(first, fold_##first, T)                                                          \
+  static void lanes_##name(void *acc, const void *lanes) {                              \
+    const T all = one_##name(*(T *)acc, joined_##name(T##_at(lanes)));                  \
+    if (HL_UNLIKELY(all != all))                                                        \
+      lanes_##first(acc, lanes);                                                        \
+    else                                                                                \
+      *(T *)acc = all;                                                                  \
+  }                                                                                     \
+  static void fold_##name(int64_t n, void *acc, const void *in) {                       \
+    const T all = one_##name(*(T *)acc, ways_##name(n, in));                            \
+    if (HL_UNLIKELY(all != all))                                                        \
+      fold_##first(n, acc, in);                                                         \
+    else                                                                                \
+      *(T *)acc = all;                                                                  \
+  }
+
+#define FLOATS(t, T, Bits, V, s)                                                        \
+  SUM(add_##t, first_add_##t, T, Bits, -0.0, +, sum_##t)                                \
+  SUM(multiply_##t, first_multiply_##t, T, Bits, 1, *, product_##t)                     \
   EXTREME(maximum_##t, T, V, s, -INFINITY, GREATER, larger_##t(x, y), larger_##T(x, y)) \
   EXTREME(minimum_##t, T, V, s, INFINITY, LESSER, smaller_##t(x, y), smaller_##T(x, y))
-FLOATS(f32, float, __m512, ps)
-FLOATS(f64, double, __m512d, pd)
+FLOATS(f32, float, uint32_t, __m512, ps)
+FLOATS(f64, double, uint64_t, __m512d, pd)
 
 #define SIZES(name)                                                                    \
   [VEC_CLASS_S8] = name##_8, [VEC_CLASS_S16] = name##_16, [VEC_CLASS_S32] = name##_32, \

@@ -7,7 +7,7 @@
 //
 // Every function is the same whatever stands beside an element: its result depends on that element alone (sums aside), so that
 // work may be cut anywhere. `out` may be an operand whose elements are of the same size, but not overlap one otherwise. n may be 0.
-// Elements need no alignment beyond their own.
+// Elements need no alignment beyond their own. Of two nans sums, products and extremes are the first.
 #ifndef HILO_CPU_VEC_H
 #define HILO_CPU_VEC_H
 
