@@ -95,12 +95,24 @@ static bool has_effects(Interp *in, const HlInst *inst, bool *failed) {
   return false;
 }
 
-// Marks what the root and the effects need: users stand after operands, so one walk backwards does.
-static bool *find_needed(Interp *in, CompPlan *plan, bool *failed) {
+// All instructions in the order in which they run, of which effects take notice: users stand after operands.
+static HlInst *const *find_order(Interp *in, const HlComp *comp) {
+  if (comp->schedule)
+    return comp->schedule;
+  HlInst **order = HL_ARRAY(in->frames, HlInst *, comp->n_insts + 1);
+  uint32_t n = 0;
+  for (HlInst *inst = comp->first; inst; inst = inst->next)
+    order[n++] = inst;
+  return order;
+}
+
+// Marks what the root and the effects need: one walk backwards does.
+static bool *find_needed(Interp *in, CompPlan *plan, HlInst *const *order, bool *failed) {
   const HlComp *comp = plan->comp;
   bool *needed = HL_ARRAY(in->arena, bool, comp->next_id + 1);
   needed[comp->root->id] = true;
-  for (const HlInst *inst = comp->last; inst && !*failed; inst = inst->prev) {
+  for (uint32_t at = comp->n_insts; at > 0 && !*failed; at--) {
+    const HlInst *inst = order[at - 1];
     const bool effects = has_effects(in, inst, failed);
     plan->effects = plan->effects || effects;
     if (!effects && !needed[inst->id])
@@ -248,13 +260,15 @@ static CompPlan *make_plan(Interp *in, const HlComp *comp) {
   CompPlan *plan = HL_NEW(in->arena, CompPlan);
   plan->comp = comp;
   bool failed = false;
-  const bool *needed = find_needed(in, plan, &failed);
+  HlInst *const *order = find_order(in, comp);
+  const bool *needed = find_needed(in, plan, order, &failed);
   if (failed)
     return NULL;
   plan->step = HL_ARRAY(in->arena, PlanStep, plan->n + 1);
   plan->vector = true;
   uint32_t *slot_of = HL_ARRAY(in->arena, uint32_t, comp->next_id + 1), s = 0;
-  for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+  for (uint32_t at = 0; at < comp->n_insts; at++) {
+    const HlInst *inst = order[at];
     if (!needed[inst->id])
       continue;
     if (!make_step(in, plan, &plan->step[s], inst, slot_of))

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "hilo/edit.h"
 #include "hilo/eval.h"
 #include "hilo/text.h"
 
@@ -238,11 +239,33 @@ static void test_elided(void **state) {
   hl_cx_free(cx);
 }
 
+// What has effects runs in the order of the schedule, which need not be that of the list.
+static void test_schedule(void **state) {
+  HlCx *cx = hl_cx_new();
+  HlModule *m = parse(cx, "HloModule test",
+                      "ENTRY e { a = u64[2] rng-get-and-update-state(), delta=3\n"
+                      " b = u64[2] rng-get-and-update-state(), delta=5\n"
+                      " ROOT r = (u64[2], u64[2]) tuple(a, b) }");
+  HlInst *a = m->entry->first, *b = a->next, *r = b->next;
+  uint64_t first[2], second[2];
+  for (int turned = 0; turned < 2; turned++) {
+    HlLiteral *out;
+    hl_set_schedule(m->entry, (HlInst *[]){turned ? b : a, turned ? a : b, r});
+    assert_true(hl_eval(cx, m, NULL, NULL, &out));
+    memcpy(first, out->element[turned]->data, sizeof first);
+    memcpy(second, out->element[!turned]->data, sizeof second);
+    assert_int_equal(second[0] - first[0], turned ? 5 : 3);
+    hl_literal_unref(out);
+  }
+  hl_module_free(m);
+  hl_cx_free(cx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_cases),   cmocka_unit_test(test_limits),
       cmocka_unit_test(test_devices), cmocka_unit_test(test_deadlock),
-      cmocka_unit_test(test_elided),
+      cmocka_unit_test(test_elided),  cmocka_unit_test(test_schedule),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
