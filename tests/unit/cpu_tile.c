@@ -717,6 +717,18 @@ static void reshapes_in_part(void **state) {
                     "v = f32[6,8,4] reverse(c), dimensions={0,2}\n ROOT r = f32[8,24] reshape(v)");
 }
 
+// Places of which computed ones are a part, where there are gaps: a whole part of each, or not.
+static void computed_places_in_gaps(void **state) {
+  fused("f32[10,7,5] s32[] s32[] s32[]",
+        "d = f32[3,2,4] dynamic-slice(p0, p1, p2, p3), dynamic_slice_sizes={3,2,4}\n"
+        "n = f32[3,2,4] negate(d)\n z = f32[] constant(0)\n"
+        "ROOT r = f32[4,2,9] pad(n, z), padding=0_1x0_0x2_0_1");
+  fused("f32[9] s32[]",
+        "z = f32[] constant(0)\n q = f32[17] pad(p0, z), padding=0_0_1\n"
+        "d = f32[6] dynamic-slice(q, p1), dynamic_slice_sizes={6}\n n = f32[6] negate(d)\n"
+        "ROOT r = f32[14] pad(n, z), padding=1_2_1");
+}
+
 // What is written at once where it belongs is read there by a second result.
 static void results_twice(void **state) {
   fused_as("f32[1,19]",
@@ -779,6 +791,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(moves_every_type),
                                      cmocka_unit_test(iota_of_computed_places),
                                      cmocka_unit_test(reshapes_in_part),
+                                     cmocka_unit_test(computed_places_in_gaps),
                                      cmocka_unit_test(results_twice),
                                      cmocka_unit_test(windows_of_padding),
                                      cmocka_unit_test(sums_are_kept),

@@ -269,7 +269,13 @@ static double op_cost(const Plan *p, int block, uint32_t deps, const Affine *at,
   return turns * (each + (at ? access_cost(p, block, at) : 0)) + turns / tile * 8;
 }
 
+// Whole steps, of the loops and of what is computed for each element.
 static bool sum_allows(const Plan *p, const Affine *a, int row, int column) {
+  const Lower *l = p->l;
+  for (int v = 0; a->den != 1 && v < l->n_vars; v++)
+    if (l->var[v].node >= 0 && (l->var[v].deps & (plan_bit(row) | plan_bit(column))) &&
+        !is_whole(a, v))
+      return false;
   return is_whole(a, row) && is_whole(a, column);
 }
 

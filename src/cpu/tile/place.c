@@ -39,7 +39,7 @@ static TileAccess access_of(const Plan *p, Place where, int buffer, HlDtype dtyp
   for (int v = 0; in_row && v < p->l->n_vars; v++)
     if (at->k[v] != 0 && p->l->var[v].node >= 0 && plan_in_row(p, block, p->l->var[v].deps)) {
       varying |= UINT32_C(1) << v;
-      index[a.n_index++] = (struct TileIndex){p->l->var[v].node, at->k[v]};
+      index[a.n_index++] = (struct TileIndex){p->l->var[v].node, step_of(at, v)};
     }
   a.index = index;
   a.sum = sum_of(p, at, varying);
@@ -508,7 +508,9 @@ bool plan_place(Plan *p) {
       return tile_fail(l, "an op that has no vector function").re >= 0;
     for (int v = 0; v < l->n_vars; v++)
       if (l->var[v].node == n && !plan_in_row(p, at.block, node->deps)) {
+        const int scope = scope_of(p, node->scope, node->deps);
         TileOp *op = add_op(p, at, TILE_INDEX);
+        op->scope = scope;
         op->var = v;
         op->n_in = 1;
         op->in = list_of(p, 1, &p->value[n]);

@@ -412,7 +412,9 @@ static void run_ops(Frame *f, const TileOps *ops, bool row) {
     case TILE_SAME: f->at[op->out] = f->at[op->in[0]]; break;
     case TILE_CHOOSE: choose(f, op, row); break;
     case TILE_SCOPE: find_scope(f, op->scope); break;
-    case TILE_INDEX: f->index[op->var] = *(const int64_t *)f->at[op->in[0]]; break;
+    case TILE_INDEX:
+      f->index[op->var] = r.low < r.high ? *(const int64_t *)f->at[op->in[0]] : 0;
+      break;
     case TILE_REDUCE:
       if (r.low < r.high)
         run_block(f, op->block);

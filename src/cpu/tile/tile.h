@@ -96,7 +96,7 @@ typedef enum TileKind {
   TILE_LINE,          // out is where in[0], a whole row, has what this tile has
   TILE_CHOOSE,        // out = in[k] where scope[k] holds; in[0] where none does
   TILE_SCOPE,         // finds the range of `scope`
-  TILE_INDEX,         // index[var] = in[0]
+  TILE_INDEX,         // index[var] = in[0]; 0 where the scope does not hold, and in[0] is not computed
   TILE_REDUCE,        // runs a block
   TILE_SEGMENT        // several ops as machine code
 } TileKind;
