@@ -484,6 +484,45 @@ static void fused_reductions(void **state) {
            1e-5);
 }
 
+// So long that threads share them: sums whose parts do not come out even, from an initial value that counts once.
+static void reductions_in_parts(void **state) {
+  static const char *const forms[][3] = {
+      {"[1100003]", "0", "[]"},      {"[7,200001]", "0,1", "[]"},
+      {"[2,600000]", "1", "[2]"},    {"[3,2,200000]", "0,2", "[2]"},
+      {"[800,3,700]", "2,0", "[3]"}, {"[1000,1300]{0,1}", "0,1", "[]"}};
+  static const struct {
+    const char *dtype, *op;
+  } folds[] = {{"f32", "add"},     {"s32", "add"},     {"bf16", "add"},
+               {"f32", "maximum"}, {"u8", "multiply"}, {"pred", "and"}};
+  char comps[TEXT], entry[TEXT], text[TEXT];
+  for (int k = 0; k < HL_COUNT_OF(forms); k++) {
+    const char *dtype = folds[k].dtype;
+    snprintf(text, sizeof text,
+             "s { a = $[] parameter(0)\n b = $[] parameter(1)\n ROOT r = $[] %s(a, b) }",
+             folds[k].op);
+    of_type(text, dtype, comps);
+    for (int f = 0; f < HL_COUNT_OF(forms); f++) {
+      snprintf(entry, sizeof entry,
+               " x = %s%s parameter(0)\n i = %s[] parameter(1)\n ROOT r = %s%s reduce(x, i), "
+               "dimensions={%s}, to_apply=s",
+               dtype, forms[f][0], dtype, dtype, forms[f][2], forms[f][1]);
+      check_as(comps, entry, k == 0 ? 1e-3 : k == 2 ? 0 : -1);
+    }
+  }
+  snprintf(comps, sizeof comps,
+           "%s\nf {\n x = f32[700,1001] parameter(0)\n y = f32[700,1001] parameter(1)\n z = f32[] "
+           "constant(3)\n d = f32[700,1001] subtract(x, y)\n p = f32[700,1001] multiply(d, d)\n"
+           " s = f32[] reduce(p, z), dimensions={0,1}, to_apply=s\n t = f32[] reduce(x, z), "
+           "dimensions={0,1}, to_apply=s\n n = f32[] constant(0.01)\n m = f32[] multiply(s, n)\n"
+           " v = f32[1001] reduce(d, z), dimensions={0}, to_apply=s\n u = f32[] reduce(v, z), "
+           "dimensions={0}, to_apply=s\n ROOT r = (f32[], f32[], f32[]) tuple(m, t, u)\n}",
+           SUM);
+  check_as(comps,
+           " x = f32[700,1001] parameter(0)\n y = f32[700,1001] parameter(1)\n ROOT r = (f32[], "
+           "f32[], f32[]) fusion(x, y), kind=kLoop, calls=f",
+           1e-3);
+}
+
 // --- Computed indices ---------------------------------------------------------------------------
 
 static void indices(void **state) {
@@ -810,6 +849,7 @@ int main(void) {
                                      cmocka_unit_test(bodies),
                                      cmocka_unit_test(reductions_of_every_type),
                                      cmocka_unit_test(fused_reductions),
+                                     cmocka_unit_test(reductions_in_parts),
                                      cmocka_unit_test(indices),
                                      cmocka_unit_test(rows),
                                      cmocka_unit_test(updates),

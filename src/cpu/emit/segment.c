@@ -78,25 +78,6 @@ static bool move(EmitBody *body, const EmitOp *op, EmitTyped *in, EmitTyped *out
 
 // --- Folds -----------------------------------------------------------------------------------------------
 
-// An element that changes none, as fold_simd.c has them. False: no such op.
-static bool neutral(VecOp vec, HlDtype dtype, uint64_t *bits) {
-  const bool is_float = hl_is_float(dtype), is_signed = hl_is_signed(dtype);
-  const int width = 8 * hl_dtype_bytes(dtype);
-  const uint64_t ones = UINT64_MAX >> (64 - width), sign = UINT64_C(1) << (width - 1);
-  const uint64_t infinity = width == 32 ? 0x7f800000 : UINT64_C(0x7ff0000000000000);
-  const uint64_t one = width == 32 ? 0x3f800000 : UINT64_C(0x3ff0000000000000);
-  switch (vec) {
-  case VEC_ADD: *bits = is_float ? sign : 0; return true;
-  case VEC_MULTIPLY: *bits = is_float ? one : 1; return true;
-  case VEC_MAXIMUM: *bits = is_float ? infinity | sign : is_signed ? sign : 0; return true;
-  case VEC_MINIMUM: *bits = is_float ? infinity : is_signed ? sign - 1 : ones; return true;
-  case VEC_AND: *bits = ones; return true;
-  case VEC_OR:
-  case VEC_XOR: *bits = 0; return true;
-  default: return false;
-  }
-}
-
 static bool folded(EmitBody *body, const EmitOp *op, int x, int y, int *out) {
   EmitTyped typed[3], result;
   const int size = carried_size(op->dtype);
@@ -114,7 +95,7 @@ static bool fold(EmitBody *body, const EmitOp *op, const EmitTyped *in) {
   const int size = carried_size(op->dtype);
   uint64_t none;
   if (size < 4 || size * body->lanes != (body->evex ? 64 : 32) ||
-      op->dtype != vec_carrier(op->dtype) || !neutral(op->vec, op->dtype, &none))
+      op->dtype != vec_carrier(op->dtype) || !vec_neutral(op->vec, op->dtype, &none))
     return false;
   const int k = inst_fold(body, none, size);
   const EmitFold f = body->folds.at[k];

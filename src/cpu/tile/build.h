@@ -80,8 +80,6 @@ typedef struct Block {
   int *init, *x, *acc, *next, *result;
   int scope;          // where acc takes x in
   VecOp fold;         // VEC_OP_COUNT: no simple op
-  int part_var;       // or -1
-  int64_t part;
   bool first;         // begins with the first x, not with init
   bool in_order;      // a body that is no simple op is given what it folds in the order of the loops
   uint32_t deps;      // of its accumulators
@@ -138,11 +136,15 @@ struct Frame {        // a computation whose instructions are asked for
   bool *moved;        // by id: only moved, never computed with
 };
 
-typedef struct Temp { // a reduction computed by a nest of its own, in parts
-  const Frame *frame;
-  const HlInst *inst;
-  int first_buffer, parts;
-} Temp;
+// A reduction that is made in parts (parts.c), by nests of their own into a buffer: of dimension `dim` of what it folds each has
+// `length`, and if there is more than whole parts, one more has the rest.
+typedef struct Part {
+  const HlInst *inst; // of the kernel's computation, or the kernel's
+  int dim;
+  int64_t length, whole, rest;
+  int buffer;         // the results' elements, and of each its parts, ...
+  HlDtype dtype;      // ... in this type
+} Part;
 
 typedef struct Lower {
   CpuMaker *maker;
@@ -153,7 +155,7 @@ typedef struct Lower {
   VEC(int64_t) temp;
   VEC(TileNest) nest;
   int n_outer;        // buffers of the kernel
-  VEC(Temp) part;
+  VEC(Part) part;
   struct BoxLower *box;  // it is a box program (box.c), else NULL
   // The nest.
   VEC(Cut) cut;
@@ -262,6 +264,12 @@ bool tile_fold(Lower *l, const HlComp *comp, int block, int n, const Val *init, 
 // The two halves of that: accumulators and what a body folds; what the body has made of them.
 bool tile_fold_start(Lower *l, int block, int n, const Val *init, const Val *x, int scope, Val *acc, Val *own);
 bool tile_fold_end(Lower *l, int block, int n, const Val *next, Val *out);
+// A part of a reduction, not yet rounded: `n` of dimension `dim` from `first` on.
+Val tile_reduce_part(Lower *l, const Ask *ask, int dim, const Affine *first, int64_t n);
+// Whether a reduction may be made in parts, and the type of their results.
+bool tile_has_parts(const CpuMaker *maker, const HlInst *reduce, HlDtype *dtype);
+// Adds what of the computation of `root` is better made in parts (parts.c).
+void tile_find_parts(Lower *l, const HlInst *root, bool alone);
 // Where in the operand a window's place is, along a dimension: a new loop of the block.
 Affine tile_window_place(Lower *l, const Affine *result, const HlWindowDim *window, int block);
 // Updates of places: which there are forms for; the value and where it goes.

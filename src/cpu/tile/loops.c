@@ -176,8 +176,7 @@ void plan_collapse(Plan *p) {
             (block > 0 && l->block.at[block].in_order && a > b))
           continue;
         if (a == b || l->var[a].n == 1 || l->var[b].n == 1 || block < 0 ||
-            l->var[b].block != block || !p->block[block].live || l->block.at[block].part_var >= 0 ||
-            !each_sum(p, is_joint, a, b))
+            l->var[b].block != block || !p->block[block].live || !each_sum(p, is_joint, a, b))
           continue;
         join(p, a, b);
         again = true;
@@ -261,7 +260,8 @@ static double op_cost(const Plan *p, int block, uint32_t deps, const Affine *at,
   const BlockPlan *b = &p->block[block];
   if (!plan_in_row(p, block, deps))
     return turns_of(p, deps) * 8;
-  const double turns = turns_of(p, deps | plan_bit(b->row) | plan_bit(b->column));  // tiles are whole
+  const double turns =
+      turns_of(p, deps | plan_bit(b->row) | plan_bit(b->column));  // tiles are whole
   double tile = 1;
   tile *= b->column < 0 ? 1 : (double)p->l->var[b->column].n;
   tile *= b->row < 0 ? 1 : (double)p->l->var[b->row].n;
@@ -320,8 +320,7 @@ static void choose_own_row(Plan *p, int b) {
   if ((scoped || l->block.at[b].in_order) && l->block.at[b].fold == VEC_OP_COUNT)
     return;
   for (int v = 0; v < l->n_vars; v++) {
-    if (!(loops & plan_bit(v)) || l->var[v].n < 2 || v == l->block.at[b].part_var ||
-        !row_is_allowed(p, loops, -1, v))
+    if (!(loops & plan_bit(v)) || l->var[v].n < 2 || !row_is_allowed(p, loops, -1, v))
       continue;
     double score = (double)l->var[v].n * 1e-9;
     for (int n = 0; n < l->node.n; n++)

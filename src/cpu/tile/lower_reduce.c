@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "hilo/op.h"
 
 // How a computation folds what there is of it.
 typedef struct Fold {
@@ -223,6 +224,74 @@ static bool may_fold(const HlInst *inst) {
   return n >= 1 && 2 * n <= TILE_MAX_ACCS && types_fit(inst, n);
 }
 
+// --- Parts ----------------------------------------------------------------------------------------
+
+bool tile_has_parts(const CpuMaker *maker, const HlInst *reduce, HlDtype *dtype) {
+  uint64_t bits;
+  if (reduce->n_operands != 2 || !may_fold(reduce))
+    return false;
+  *dtype = reduce->operands[0]->shape->dtype;
+  const Fold f = fold_of(hl_to_apply(reduce), 1);
+  if (f.op == VEC_OP_COUNT || tile_is_sub_byte(*dtype) || hl_is_complex(*dtype) ||
+      !vec_neutral(f.op, vec_carrier(*dtype), &bits) ||
+      !vec_fold(maker->level, f.op, vec_carrier(*dtype)))
+    return false;
+  *dtype = f.sums_f32 ? HL_F32 : *dtype;
+  return true;
+}
+
+Val tile_reduce_part(Lower *l, const Ask *ask, int dim, const Affine *first, int64_t n) {
+  const HlShape *from = ask->inst->operands[0]->shape;
+  const HlI64s dims = hl_dims(ask->inst);
+  const Fold f = fold_of(hl_to_apply(ask->inst), 1);
+  const int block = tile_block(l);
+  Affine *map = HL_ARRAY(l->arena, Affine, from->rank + 1);
+  for (int d = 0, kept = 0; d < from->rank; d++)
+    map[d] = hl_i64s_find(dims, d) < 0 ? ask->map[kept++]
+                                       : affine_axis(l, d == dim ? n : from->dim[d], block);
+  map[dim] = affine_add(first, &map[dim]);
+  const Val x = tile_operand(l, ask, 0, map, ask->scope, false);
+  uint64_t bits = 0;
+  vec_neutral(f.op, vec_carrier(from->dtype), &bits);
+  const Val init = {tile_const(l, from->dtype, bits), -1};
+  Val out;
+  l->block.at[block].scope = ask->scope;
+  if (l->why || !tile_fold(l, f.comp, block, 1, &init, &x, ask->scope, &out))
+    return NO_VAL;
+  return f.sums_f32 ? (Val){l->node.at[out.re].arg[0], -1} : out;
+}
+
+static const Part *part_of(const Lower *l, const Ask *ask) {
+  for (int k = 0; k < l->part.n && !ask->frame->up && !ask->frame->bound; k++)
+    if (l->part.at[k].inst == ask->inst)
+      return &l->part.at[k];
+  return NULL;
+}
+
+static Val fold_parts(Lower *l, const Ask *ask, const Part *part) {
+  const int rank = ask->inst->shape->rank, block = tile_block(l);
+  int64_t *dim = HL_ARRAY(l->arena, int64_t, 2 * rank + 2), *stride = dim + rank + 1;
+  Affine *map = HL_ARRAY(l->arena, Affine, rank + 1);
+  for (int d = 0; d < rank; d++) {
+    dim[d] = ask->inst->shape->dim[d];
+    map[d] = ask->map[d];
+  }
+  dim[rank] = part->whole + (part->rest > 0);
+  map[rank] = affine_axis(l, dim[rank], block);
+  hl_strides(rank + 1, dim, stride);
+  const Affine at = affine_dot(rank + 1, map, stride);
+  const Val x = tile_load(l, part->buffer, part->dtype, &at, ask->scope),
+            init = tile_operand(l, ask, 1, NULL, ask->scope, false);
+  Val *out = HL_NEW(l->arena, Val);
+  l->block.at[block].scope = ask->scope;
+  if (l->why || !tile_fold(l, hl_to_apply(ask->inst), block, 1, &init, &x, ask->scope, out))
+    return NO_VAL;
+  vec_push_in(l->arena, &l->folded, ((Folded){ask->inst, ask->frame, ask->map, ask->scope, out}));
+  return *out;
+}
+
+// --- reduce ---------------------------------------------------------------------------------------
+
 Val tile_reduce(Lower *l, const Ask *ask) {
   const HlShape *from = ask->inst->operands[0]->shape;
   const HlI64s dims = hl_dims(ask->inst);
@@ -231,6 +300,9 @@ Val tile_reduce(Lower *l, const Ask *ask) {
     return tile_fail(l, "a reduction of other types");
   if (find_folded(l, ask, &known))
     return known;
+  const Part *part = part_of(l, ask);
+  if (part)
+    return fold_parts(l, ask, part);
   const int block = tile_block(l);
   Affine *map = HL_ARRAY(l->arena, Affine, from->rank + 1);
   for (int d = 0, kept = 0; d < from->rank; d++)

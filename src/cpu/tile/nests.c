@@ -2,7 +2,7 @@
 //
 // Each result is a nest of loops over its elements; results of one shape share a nest. A dynamic-update-slice of what a buffer
 // holds is a nest over the update alone, which writes over that buffer, or over a copy where the result has another. Where an update
-// reads what updates write, it is computed apart first.
+// reads what updates write, it is computed apart first. So are the parts of long reductions (parts.c).
 
 #include "cpu/tile/build.h"
 
@@ -94,6 +94,8 @@ typedef struct Filling {
   const Roots *r;
   int leaf;
   const HlInst *inst;  // of updates and parts
+  int part;            // the first reduction whose parts it makes
+  bool is_rest;
   int temp;            // -1: none
   HlDtype dtype;       // of it
   const int64_t *dim;  // of the nest
@@ -133,6 +135,78 @@ static Affine row_major(Lower *l, const Filling *f, const Affine *map) {
   return affine_dot(f->rank, map, stride);
 }
 
+// --- Parts ----------------------------------------------------------------------------------------
+
+static bool same_loops(const Part *a, const Part *b) {
+  return a->dim == b->dim && a->length == b->length &&
+         hl_shape_same_dims(a->inst->operands[0]->shape, b->inst->operands[0]->shape) &&
+         hl_i64s_equal(hl_dims(a->inst), hl_dims(b->inst));
+}
+
+// All reductions that have the loops of the first: their whole parts, or the rest.
+static void fill_parts(Lower *l, const Filling *f, Frame *frame, const Affine *map) {
+  const Part *first = &l->part.at[f->part];
+  const bool is_rest = f->is_rest;
+  const int rank = f->rank - 1;
+  int64_t *dim = hl_arena_copy(l->arena, f->dim, sizeof *dim * (size_t)f->rank);
+  dim[rank] = first->whole + (first->rest > 0);
+  Affine *to = hl_arena_copy(l->arena, map, sizeof *to * (size_t)f->rank);
+  to[rank] = is_rest ? affine_const(first->whole) : map[rank];
+  const Filling all = {.dim = dim, .rank = f->rank};
+  const Affine at = row_major(l, &all, to), begin = affine_times(&to[rank], first->length);
+  for (int k = f->part; k < l->part.n && !l->why; k++) {
+    const Part *part = &l->part.at[k];
+    if (!same_loops(part, first))
+      continue;
+    const Ask ask = {.frame = frame, .inst = part->inst, .map = map};
+    const Val value =
+        tile_reduce_part(l, &ask, part->dim, &begin, is_rest ? part->rest : part->length);
+    if (!l->why)
+      tile_store(l, part->buffer, part->dtype, &at, value, 0);
+  }
+}
+
+static bool lower_parts(Lower *l, const Roots *r, int first) {
+  const Part *part = &l->part.at[first];
+  const HlShape *shape = part->inst->shape;
+  const int rank = shape->rank;
+  const int64_t all = hl_shape_elements(shape) * (part->whole + (part->rest > 0));
+  int64_t *dim = HL_ARRAY(l->arena, int64_t, rank + 1);
+  for (int d = 0; d < rank; d++)
+    dim[d] = shape->dim[d];
+  for (int k = first; k < l->part.n; k++)
+    if (same_loops(&l->part.at[k], part))
+      l->part.at[k].buffer = new_temp(l, all * hl_dtype_bytes(l->part.at[k].dtype));
+  for (int is_rest = 0; is_rest <= (part->rest > 0); is_rest++) {
+    TileNest nest;
+    dim[rank] = is_rest ? 1 : part->whole;
+    const Filling f = {
+        .r = r, .part = first, .is_rest = is_rest, .temp = -1, .dim = dim, .rank = rank + 1};
+    if (!lower_nest(l, &f, fill_parts, &nest))
+      return false;
+    add_nest(l, &nest);
+  }
+  return true;
+}
+
+// What of the leaf, and of others of the same sizes, is better made in parts is made. Where that cannot be, nothing is.
+static void make_parts(Lower *l, const Roots *r, int leaf) {
+  const HlShape *shape = cpu_leaf(r->inst->shape, leaf);
+  const bool alone = r->inst->op != HL_OP_FUSION;
+  const int first = l->part.n, temps = l->temp.n, nests = l->nest.n;
+  for (int k = leaf; k < r->n; k++)
+    if (hl_shape_same_dims(cpu_leaf(r->inst->shape, k), shape) && !r->update[k])
+      tile_find_parts(l, alone ? r->inst : maker_of(hl_to_apply(r->inst)->root, k), alone);
+  bool good = true;
+  for (int k = first; k < l->part.n && good; k++)
+    good = l->part.at[k].buffer >= 0 || lower_parts(l, r, k);
+  if (!good) {
+    l->part.n = first;
+    l->temp.n = temps;
+    l->nest.n = nests;
+  }
+}
+
 // --- Results --------------------------------------------------------------------------------------
 
 // A leaf, and others of the same sizes.
@@ -145,6 +219,7 @@ static void fill_roots(Lower *l, const Filling *f, Frame *frame, const Affine *m
 
 static bool lower_roots(Lower *l, const Roots *r, int leaf) {
   const HlShape *shape = cpu_leaf(r->inst->shape, leaf);
+  make_parts(l, r, leaf);
   const Filling f = {.r = r, .leaf = leaf, .temp = -1, .dim = shape->dim, .rank = shape->rank};
   TileNest nest;
   if (!lower_nest(l, &f, fill_roots, &nest))

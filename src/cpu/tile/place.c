@@ -372,8 +372,7 @@ static void new_blocks(Plan *p) {
                           .column_var = turns ? b->column : -1,
                           .rows = b->rows,
                           .columns = b->columns,
-                          .level = HL_ARRAY(p->arena, TileOps, b->n_loops + 1),
-                          .part_var = -1};
+                          .level = HL_ARRAY(p->arena, TileOps, b->n_loops + 1)};
     b->steps = k == 0 ? NULL : find_steps(p, k);
   }
 }

@@ -200,8 +200,6 @@ typedef struct TileBlock {
   VecLanes *join_lanes;     // VEC: the last segment of `tile` has folded by vectors, to `lanes` in the frame; or NULL
   int64_t lanes;
   VecFoldRows *fold_rows;   // TILES: folds all turns of the last loop at once; or NULL
-  int part_var;             // the loop of the grid whose turn tells which part of loop[0] this is; -1: all of it
-  int64_t part;             // how many of loop[0] are in a part
 } TileBlock;
 
 typedef struct TileBuffers {  // a set of them

@@ -136,6 +136,24 @@ VecOp vec_op_of(const HlComp *comp, HlDtype dtype) {
   return VEC_OP_COUNT;
 }
 
+bool vec_neutral(VecOp op, HlDtype dtype, uint64_t *bits) {
+  const bool is_float = hl_is_float(dtype), is_signed = hl_is_signed(dtype);
+  const int width = 8 * hl_dtype_bytes(dtype);
+  const uint64_t ones = UINT64_MAX >> (64 - width), sign = UINT64_C(1) << (width - 1);
+  const uint64_t infinity = width == 32 ? 0x7f800000 : UINT64_C(0x7ff0000000000000);
+  const uint64_t one = width == 32 ? 0x3f800000 : UINT64_C(0x3ff0000000000000);
+  switch (op) {
+  case VEC_ADD: *bits = is_float ? sign : 0; return true;
+  case VEC_MULTIPLY: *bits = is_float ? one : 1; return true;
+  case VEC_MAXIMUM: *bits = is_float ? infinity | sign : is_signed ? sign : 0; return true;
+  case VEC_MINIMUM: *bits = is_float ? infinity : is_signed ? sign - 1 : ones; return true;
+  case VEC_AND: *bits = ones; return true;
+  case VEC_OR:
+  case VEC_XOR: *bits = 0; return true;
+  default: return false;
+  }
+}
+
 VecFold *vec_fold(CpuLevel level, VecOp op, HlDtype dtype) {
   return (*folds[level])[op][class_of(dtype)];
 }

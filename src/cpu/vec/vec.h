@@ -84,6 +84,8 @@ VecOp vec_op_of(const HlComp *comp, HlDtype dtype);
 // depends on n alone. x is as carried. NULL: not such an op.
 typedef void VecFold(int64_t n, void *acc, const void *x);
 VecFold *vec_fold(CpuLevel level, VecOp op, HlDtype dtype);
+// The element, as carried, that such an op leaves others as they are with. False: not such an op.
+bool vec_neutral(VecOp op, HlDtype dtype, uint64_t *bits);
 // The end of such a fold: *acc = op(*acc, what the lanes of a vector, of as many bytes as the level has, are together).
 typedef void VecLanes(void *acc, const void *lanes);
 VecLanes *vec_lanes(CpuLevel level, VecOp op, HlDtype dtype);
