@@ -640,6 +640,72 @@ static void grid_tile(Frame *f, const TileBlock *b, void *user) {
   run_ops(f, &b->tile, true);
 }
 
+// Rows of one tile, of nothing but one segment: its pointers go from row to row.
+typedef struct Rows {
+  const TileSegment *segment;  // NULL: they are not such
+  const TileAccess *access[TILE_MAX_POINTERS];
+  int64_t step[TILE_MAX_POINTERS];
+} Rows;
+
+// The segment of a list in which it does all: what else there is only finds addresses for it.
+static const TileSegment *only_segment(const TileOps *ops) {
+  const TileSegment *found = NULL;
+  for (int k = 0; k < ops->n; k++) {
+    const TileOp *op = &ops->at[k];
+    const bool finds =
+        (op->kind == TILE_LOAD && op->access.direct) || (op->kind == TILE_STORE && op->aimed);
+    if (op->scope != 0 || (!finds && (op->kind != TILE_SEGMENT || found)))
+      return NULL;
+    found = op->kind == TILE_SEGMENT ? op->segment : found;
+  }
+  return found && found->n_choices == 0 && found->scope == 0 ? found : NULL;
+}
+
+// Where a pointer of the segment begins, if that is no place of the frame: by itself, or because a load finds it.
+static const TileAccess *access_of(const TileOps *ops, const TilePointer *p) {
+  for (int k = 0; k < ops->n && !p->access && p->value >= 0; k++)
+    if (ops->at[k].kind == TILE_LOAD && ops->at[k].out == p->value)
+      return &ops->at[k].access;
+  return p->access;
+}
+
+static void find_rows_of_segment(const TileNest *nest, Rows *rows) {
+  const TileBlock *g = &nest->grid;
+  rows->segment = NULL;
+  if (g->n_loops == 0 || g->row_var >= 0 || g->column_var < 0 || g->head.n > 0 ||
+      g->level[g->n_loops].n > 0 || nest->extent[g->column_var] > g->columns ||
+      nest->cut < nest->extent[g->column_var])
+    return;
+  const TileSegment *s = only_segment(&g->tile);
+  for (int k = 0; s && k < s->n_pointers; k++) {
+    const TileAccess *a = rows->access[k] = access_of(&g->tile, &s->pointer[k]);
+    rows->step[k] = 0;
+    if (a && a->sum.den != 1)
+      return;
+    for (int j = 0; a && j < a->sum.n; j++)
+      if (a->sum.term[j].var == g->loop[g->n_loops - 1])
+        rows->step[k] += a->sum.term[j].k * hl_dtype_bytes(a->dtype);
+  }
+  rows->segment = s;
+}
+
+// `n` turns of the last loop from here on.
+static void run_rows(Frame *f, const Rows *rows, int64_t n) {
+  const TileSegment *s = rows->segment;
+  const TileBlock *g = &f->nest->grid;
+  void *pointer[TILE_MAX_POINTERS];
+  f->index[g->column_var] = 0;
+  f->rows = 1;
+  f->n = f->columns = f->nest->extent[g->column_var];
+  for (int k = 0; k < s->n_pointers; k++)
+    pointer[k] = rows->access[k] ? place_at(f, rows->access[k]) : base_of(f, &s->pointer[k]);
+  for (int64_t r = 0; r < n; r++) {
+    s->fn(f->n, pointer);
+    for (int k = 0; k < s->n_pointers; k++)
+      pointer[k] = (char *)pointer[k] + rows->step[k];
+  }
+}
+
 static void run_units(Frame *f, int64_t first, int64_t last) {
   const TileNest *nest = f->nest;
   const TileBlock *g = &nest->grid;
@@ -652,11 +718,20 @@ static void run_units(Frame *f, int64_t first, int64_t last) {
     outer /= nest->extent[g->loop[k]];
   }
   int changed = 0;  // levels from here on
+  Rows rows;
+  find_rows_of_segment(nest, &rows);
   for (int64_t u = first; u < last; u++) {
     for (int j = changed; j <= g->n_loops; j++)
       run_ops(f, &g->level[j], false);
     changed = g->n_loops + 1;
-    if (var >= 0) {
+    if (rows.segment) {
+      int64_t *index = &f->index[g->loop[g->n_loops - 1]],
+              n = nest->extent[g->loop[g->n_loops - 1]] - *index;
+      n = n < last - u ? n : last - u;
+      run_rows(f, &rows, n);
+      *index += n - 1;
+      u += n - 1;
+    } else if (var >= 0) {
       Tiles t = all_tiles(f, g);
       const int64_t from = piece * nest->cut,
                     to = from + nest->cut < length ? from + nest->cut : length;
