@@ -1,4 +1,5 @@
-// Chains of two dots beside the interpreter: as one fusion, and as instructions that a program finds together.
+// Chains of two dots, and dots with what follows them, beside the interpreter: as one fusion, and as instructions that a program
+// finds together.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -155,30 +156,39 @@ static int64_t steps_of(HlCpuProgram *program, const char *kind, double *flops) 
   return n;
 }
 
-// Runs a module that is ready to run as a program and by the interpreter; how many steps of a kind it has.
+// Runs a module that is ready to run as a program and by the interpreter, with one thread and several, with machine code and
+// without it, which all have the same bits; how many steps of a kind it has.
 static int64_t run_program(const char *text, const char *kind, double *flops) {
+  static const HlCpuOptions ways[] = {
+      {.threads = 2}, {.threads = 1}, {.threads = 3}, {.threads = 2, .no_emit = true}};
+  enum { WAYS = sizeof ways / sizeof *ways };
   HlCx *cx = hl_cx_new();
   HlModule *m = hl_text_parse(cx, text);
   if (!m)
     fail_msg("%s", hl_cx_diag(cx, 0)->text);
-  HlCpuProgram *program = hl_cpu_new(cx, m, &(HlCpuOptions){.threads = 2});
-  assert_non_null(program);
-  HlLiteral *args[4] = {NULL}, *got[1] = {NULL}, *expected[1] = {NULL};
+  HlLiteral *args[4] = {NULL}, *got[WAYS] = {NULL}, *expected[1] = {NULL};
+  int64_t n = 0;
   assert_true(hl_fake_args(cx, m, 1, args));
   const HlLiteral *const *of_device[] = {(const HlLiteral *const *)args};
-  assert_true(hl_cpu_run(cx, program, &(HlEvalOptions){0}, of_device, got));
   assert_true(hl_eval(cx, m, &(HlEvalOptions){0}, of_device, expected));
-  HlMismatch found;
-  const HlCompareOptions how = {.tolerance = {true, 1e-5}};
-  if (!hl_compare(cx, 1, (const HlLiteral *const *)got, (const HlLiteral *const *)expected, &how,
-                  &found))
-    fail_msg("%lld of %lld differ\n%s", (long long)found.n_different, (long long)found.n, text);
-  const int64_t n = steps_of(program, kind, flops);
+  for (int way = 0; way < WAYS; way++) {
+    HlCpuProgram *program = hl_cpu_new(cx, m, &ways[way]);
+    assert_non_null(program);
+    assert_true(hl_cpu_run(cx, program, &(HlEvalOptions){0}, of_device, &got[way]));
+    HlMismatch found;
+    const HlCompareOptions how = {.tolerance = {way || !strstr(text, "bf16"), way ? 0 : 1e-5}};
+    if (!hl_compare(cx, 1, (const HlLiteral *const *)&got[way],
+                    (const HlLiteral *const *)(way ? got : expected), &how, &found))
+      fail_msg("%lld of %lld differ, way %d\n%s", (long long)found.n_different, (long long)found.n,
+               way, text);
+    n = steps_of(program, kind, flops);
+    hl_cpu_unref(program);
+  }
   for (int k = 0; k < 4; k++)
     hl_literal_unref(args[k]);
-  hl_literal_unref(got[0]);
+  for (int way = 0; way < WAYS; way++)
+    hl_literal_unref(got[way]);
   hl_literal_unref(expected[0]);
-  hl_cpu_unref(program);
   hl_module_free(m);
   hl_cx_free(cx);
   return n;
@@ -272,12 +282,121 @@ static void copies_are_made_by_dots(void **state) {
   }
 }
 
+// --- What follows a dot ---------------------------------------------------------------------------
+
+#define XW(m, k, n)                        \
+  " x = f32[" #m "," #k "] parameter(0)\n" \
+  " w = f32[" #k "," #n "] parameter(1)\n" \
+  " d = f32[" #m "," #n "] dot(x, w), "    \
+  "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+
+// What is computed element by element from a dot that nobody else wants is computed from its blocks.
+static void what_follows_a_dot(void **state) {
+  static const struct {
+    const char *body, *text;
+    int64_t found;
+  } cases[] = {
+      // A bias, and the largest of that and 0.
+      {" d = f32[300,130] parameter(0)\n b = f32[130] parameter(1)\n c = f32[300,130] "
+       "broadcast(b), "
+       "dimensions={1}\n a = f32[300,130] add(d, c)\n z = f32[] constant(0)\n y = f32[300,130] "
+       "broadcast(z), dimensions={}\n ROOT r = f32[300,130] maximum(a, y)\n",
+       XW(300, 70, 130) " b = f32[130] parameter(2)\n"
+                        " ROOT r = f32[300,130] fusion(d, b), kind=kLoop, calls=f\n",
+       1},
+      // More columns than a block has, and a deep product.
+      {"", XW(70, 1100, 1210) " ROOT r = f32[70,1210] tanh(d)\n", 1},
+      {"", XW(2100, 33, 1040) " ROOT r = f32[2100,1040] tanh(d)\n", 1},
+      // One row; one column.
+      {"", XW(1, 20, 40000) " ROOT r = f32[1,40000] tanh(d)\n", 1},
+      {"", XW(40000, 20, 1) " ROOT r = f32[40000,1] negate(d)\n", 1},
+      // Another type.
+      {"", XW(300, 70, 130) " ROOT r = bf16[300,130] convert(d)\n", 1},
+      {" d = f32[300,130] parameter(0)\n k = f32[] constant(20)\n c = f32[300,130] broadcast(k), "
+       "dimensions={}\n a = f32[300,130] multiply(d, c)\n ROOT r = s8[300,130] convert(a)\n",
+       XW(300, 70, 130) " ROOT r = s8[300,130] fusion(d), kind=kLoop, calls=f\n", 1},
+      {" d = bf16[300,130] parameter(0)\n ROOT r = bf16[300,130] add(d, d)\n",
+       " x = bf16[300,70] parameter(0)\n w = bf16[130,70] parameter(1)\n d = bf16[300,130] dot(x, "
+       "w), "
+       "lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+       " ROOT r = bf16[300,130] fusion(d), kind=kLoop, calls=f\n",
+       1},
+      // What is added lies where the result will.
+      {"",
+       XW(300, 70, 130) " b = f32[300,130] parameter(2)\n c = f32[300,130] negate(b)\n"
+                        " ROOT r = f32[300,130] add(c, d)\n",
+       1},
+      // The result in several dimensions, and the dot in more than two.
+      {" d = f32[3,200,130] parameter(0)\n b = f32[3,130] parameter(1)\n c = f32[3,200,130] "
+       "broadcast(b), dimensions={0,2}\n ROOT r = f32[3,200,130] add(d, c)\n",
+       XW(600, 70, 130) " e = f32[3,200,130] bitcast(d)\n b = f32[3,130] parameter(2)\n"
+                        " ROOT r = f32[3,200,130] fusion(e, b), kind=kLoop, calls=f\n",
+       1},
+      {" d = f32[3,200,5,26] parameter(0)\n b = f32[200,5] parameter(1)\n c = f32[3,200,5,26] "
+       "broadcast(b), dimensions={1,2}\n ROOT r = f32[3,200,5,26] multiply(d, c)\n",
+       " x = f32[3,200,40] parameter(0)\n w = f32[5,40,26] parameter(1)\n d = f32[3,200,5,26] "
+       "dot(x, w), "
+       "lhs_contracting_dims={2}, rhs_contracting_dims={1}\n b = f32[200,5] parameter(2)\n"
+       " ROOT r = f32[3,200,5,26] fusion(d, b), kind=kLoop, calls=f\n",
+       1},
+      {"",
+       " x = f32[4,100,30] parameter(0)\n w = f32[4,90,30] parameter(1)\n d = f32[4,100,90] dot(x, "
+       "w), "
+       "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+       "rhs_contracting_dims={2}\n"
+       " ROOT r = f32[4,100,90] tanh(d)\n",
+       1},
+      // Columns lie beside each other.
+      {" d = f32[300,130]{0,1} parameter(0)\n b = f32[130] parameter(1)\n c = f32[300,130]{0,1} "
+       "broadcast(b), dimensions={1}\n ROOT r = f32[300,130]{0,1} add(d, c)\n",
+       " x = f32[300,70] parameter(0)\n w = f32[70,130] parameter(1)\n d = f32[300,130]{0,1} "
+       "dot(x, w), "
+       "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n b = f32[130] parameter(2)\n"
+       " ROOT r = f32[300,130]{0,1} fusion(d, b), kind=kLoop, calls=f\n",
+       1},
+      // Of two dots the second.
+      {"",
+       XW(300, 70, 130) " v = f32[70,130] parameter(2)\n e = f32[300,130] dot(x, v), "
+                        "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                        " ROOT r = f32[300,130] multiply(d, e)\n",
+       1},
+      // Elements in other places; a dot that others want; few elements; sums of them.
+      {" d = f32[200,200] parameter(0)\n t = f32[200,200] transpose(d), dimensions={1,0}\n ROOT r "
+       "= "
+       "f32[200,200] negate(t)\n",
+       XW(200, 70, 200) " ROOT r = f32[200,200] fusion(d), kind=kLoop, calls=f\n", 0},
+      {"", XW(200, 70, 200) " t = f32[200,200] tanh(d)\n ROOT r = f32[200,200] multiply(t, d)\n",
+       0},
+      {"", XW(20, 70, 20) " ROOT r = f32[20,20] tanh(d)\n", 0},
+      {" d = f32[200,200] parameter(0)\n i = f32[] constant(0)\n ROOT r = f32[200] reduce(d, i), "
+       "dimensions={1}, to_apply=ad\n",
+       XW(200, 70, 200) " ROOT r = f32[200] fusion(d), kind=kLoop, calls=f\n", 0},
+      // The result may lie where the dot's operand was.
+      {"",
+       " a = f32[200,200] parameter(0)\n x = f32[200,200] negate(a)\n d = f32[200,200] dot(x, x), "
+       "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n t = f32[200,200] tanh(d)\n"
+       " ROOT r = f32[200,200] negate(t)\n",
+       -1},
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    char text[4000];
+    snprintf(
+        text, sizeof text,
+        "HloModule m, is_scheduled=true\nad { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+        " ROOT c = f32[] add(a, b) }\n%s%s%sENTRY e {\n%s}\n",
+        *cases[k].body ? "f {\n" : "", cases[k].body, *cases[k].body ? "}\n" : "", cases[k].text);
+    double flops;
+    const int64_t n = run_program(text, "epilogue", &flops);
+    if (cases[k].found >= 0 && n != cases[k].found)
+      fail_msg("%lld epilogues\n%s", (long long)n, text);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_fusion),
-      cmocka_unit_test(others_are_left),
-      cmocka_unit_test(programs_find_chains),
-      cmocka_unit_test(copies_are_made_by_dots),
+      cmocka_unit_test(one_fusion),           cmocka_unit_test(others_are_left),
+      cmocka_unit_test(programs_find_chains), cmocka_unit_test(copies_are_made_by_dots),
+      cmocka_unit_test(what_follows_a_dot),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

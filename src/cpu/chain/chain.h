@@ -24,7 +24,8 @@ typedef struct Chain {
   int n_sources;                              // arrays that are read: the kernel's buffers, and behind them the result
   const TileSource *source;
   const CpuKernel *kernel;
-  bool apart;                                 // the result must not be where anything is that is read
+  bool apart;                                 // the result must not be where anything is that is read, ...
+  const bool *in_place;                       // ... but just where these sources are; NULL: none
 } Chain;
 
 // Whether there is a chain that ends with `last`; in the maker's arena.

@@ -495,7 +495,8 @@ static bool find_copied(CpuMaker *maker, const HlInst *last, Chain *out) {
 }
 
 bool chain_find(CpuMaker *maker, const HlInst *last, Chain *out) {
-  return find(maker, last, false, out) || find_copied(maker, last, out);
+  return find(maker, last, false, out) || find_copied(maker, last, out) ||
+         epilogue_find(maker, last, out);
 }
 
 static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {

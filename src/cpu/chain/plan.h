@@ -37,6 +37,8 @@ typedef struct ChainKernel {
 } ChainKernel;
 
 bool chain_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why);
-extern const CpuKernelKind cpu_kind_chain;
+extern const CpuKernelKind cpu_kind_chain, cpu_kind_epilogue;
+// A dot and what follows element by element (epilogue.c).
+bool epilogue_find(CpuMaker *maker, const HlInst *last, Chain *out);
 
 #endif

@@ -246,7 +246,7 @@ static bool make_block(const Run *run, const Panels *a, DotBlock *block, int64_t
     block->row = row;
   } else {
     block->at = s->block;
-    block->row = block->columns * p->parts;
+    block->row = p->hot * p->parts;
   }
   if (p->blocks == 0)
     memset(block->at, 0, (size_t)(rows * block->row * p->word));
@@ -282,8 +282,7 @@ static bool make_part(const Run *run, int64_t batch, int64_t i, int64_t m, int64
                       .rows = m,
                       .column0 = at,
                       .columns = least(p->hot, j + n - at),
-                      .dtype = p->sum,
-                      .turned = p->turned};
+                      .dtype = p->sum};
     if (!make_block(run, &a, &block, j + n, c, s))
       return false;
   }

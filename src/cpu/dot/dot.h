@@ -27,31 +27,46 @@ typedef enum DotIndex { DOT_BATCH, DOT_M, DOT_N, DOT_K } DotIndex;
 typedef struct DotProduct {
   HlDtype dtype[3];   // of A, B and C in memory
   DotLoops index[4];  // batch has strides of all three arrays, m of A and C, n of B and C, k of A and B
+  // C is what an epilogue makes of its blocks: it stores them itself. `apart`: blocks must not lie where they belong in C.
+  bool changed, apart;
 } DotProduct;
 
 // A block of C that is finished but for what the epilogue does: rows x columns of the type that sums are kept in (F32, F64, S32,
-// S64; complex as in memory), `row` elements from one to the next, before it is rounded to C's dtype. `turned`: its rows are
-// C's columns, its first row is number `column0` of n.
+// S64; complex as in memory), `row` elements from one to the next, before it is rounded to C's dtype. In C its first element is
+// at `place`, and rows and columns are as far apart as DotBlocks says.
 typedef struct DotBlock {
   void *at;
   int64_t batch, row0, column0, rows, columns, row;
+  int64_t place;
   HlDtype dtype;
-  bool turned;
 } DotBlock;
 typedef struct DotEpilogue {
   bool (*run)(void *user, const DotBlock *block, void *scratch);
   void *user;
   size_t scratch;     // bytes that it wants to scribble on
 } DotEpilogue;
+// What all blocks of a plan are like: how many rows and columns they have at most, how far apart these are in the block and in C (0:
+// there is one), and of what type they are.
+typedef struct DotBlocks {
+  int64_t rows, columns, row;
+  int64_t row_step, column_step;
+  HlDtype dtype;
+  bool is_in_place;    // a block lies where it belongs in C
+} DotBlocks;
+
+typedef struct DotPlan DotPlan;
 
 // The kernel of a dot, or of a fusion that is nothing but one, whose result is to lie as `result` says, not as its own shape does; its
 // buffers are those of the instruction. NULL: the kind does not take it.
 CpuKernel *dot_kernel(CpuMaker *maker, const HlInst *inst, const HlShape *result);
 
+// How a dot is made whose results lie so far apart along each of its dimensions, and are of this type. NULL: it cannot be.
+const DotPlan *dot_plan_changed(CpuMaker *maker, const HlInst *dot, const int64_t *stride, HlDtype dtype, bool apart);
+DotBlocks dot_blocks(const DotPlan *plan);
+
 // Whether a dot is of an algorithm that is computed as if there were none.
 bool dot_is_plain(const HlInst *dot);
 
-typedef struct DotPlan DotPlan;
 // How the product is made; in the arena. NULL: not with these types. `constant[DOT_A]` and `constant[DOT_B]` are the elements of an
 // operand that is always the same, packed here and now if that is worth its memory, or NULL.
 const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *product,

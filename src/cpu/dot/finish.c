@@ -71,13 +71,40 @@ static void store(const DotPlan *p, const DotBlock *block, char *c, const DotScr
     store_row(p, &place, c + dot_offset(rows, DOT_C, block->row0 + i) * bytes, from, s->row);
 }
 
+// Lanes from `first` on, at most n, that lie evenly.
+static int64_t even_lanes(const DotLoops *loops, int64_t first, int64_t n) {
+  const int64_t size = loops->n > 1 ? loops->at[loops->n - 1].size : 0;
+  return loops->n > 1 && size - first % size < n ? size - first % size : n;
+}
+
+static bool run_epilogue(const DotPlan *p, const DotEpilogue *epilogue, const DotBlock *block,
+                         const DotScratch *s) {
+  const DotLoops *rows = &p->side[0].lanes, *columns = &p->side[1].lanes;
+  const int64_t bytes = hl_dtype_bytes(p->sum), batch = dot_offset(&p->batch, DOT_C, block->batch);
+  DotBlock piece = *block;
+  for (int64_t i = 0; i < block->rows; i += piece.rows) {
+    piece.row0 = block->row0 + i;
+    piece.rows = even_lanes(rows, piece.row0, block->rows - i);
+    for (int64_t j = 0; j < block->columns; j += piece.columns) {
+      piece.column0 = block->column0 + j;
+      piece.columns = even_lanes(columns, piece.column0, block->columns - j);
+      piece.at = (char *)block->at + (i * block->row + j) * bytes;
+      piece.place =
+          batch + dot_offset(rows, DOT_C, piece.row0) + dot_offset(columns, DOT_C, piece.column0);
+      if (!epilogue->run(epilogue->user, &piece, s->epilogue))
+        return false;
+    }
+  }
+  return true;
+}
+
 bool dot_finish(const DotPlan *p, const DotEpilogue *epilogue, DotBlock *block, char *c,
                 const DotScratch *s) {
   if (p->parts == 2)
     (p->word == 4 ? combine_c64 : combine_c128)(block->at, block->row, block->rows, block->columns);
-  if (epilogue && !epilogue->run(epilogue->user, block, s->epilogue))
+  if (epilogue && !run_epilogue(p, epilogue, block, s))
     return false;
-  if (!p->in_place)
+  if (!p->in_place && !p->apart)
     store(p, block, c, s);
   return true;
 }

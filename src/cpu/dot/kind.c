@@ -51,7 +51,9 @@ static void add_loop(DotLoops *loops, const HlShape *const shape[3], const int64
 }
 
 // The result has the batch dimensions, those of the left side alone, and those of the right side.
-static DotProduct product_of(HlArena *arena, const HlInst *dot, const HlShape *const shape[3]) {
+// `to`: how far apart they lie.
+static DotProduct product_of(HlArena *arena, const HlInst *dot, const HlShape *const shape[3],
+                             const int64_t *to) {
   const HlI64s batch[2] = {hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS),
                            hl_attr_ints(dot, HL_A_RHS_BATCH_DIMS)};
   const HlI64s contracting[2] = {hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS),
@@ -60,7 +62,7 @@ static DotProduct product_of(HlArena *arena, const HlInst *dot, const HlShape *c
   DotProduct q = {0};
   for (int a = 0; a < 3; a++) {
     q.dtype[a] = shape[a]->dtype;
-    stride[a] = cpu_strides(arena, shape[a]);
+    stride[a] = a == DOT_C ? to : cpu_strides(arena, shape[a]);
   }
   for (int k = 0; k < 4; k++)
     q.index[k].at = HL_ARRAY(arena, DotLoop, shape[0]->rank + shape[1]->rank + 1);
@@ -111,12 +113,28 @@ CpuKernel *dot_kernel(CpuMaker *maker, const HlInst *inst, const HlShape *result
     if (hl_shape_is_dynamic(shape[k]))
       return NULL;
   kernel->buffer[2] = (int)inst->n_operands;
-  const DotProduct product = product_of(maker->arena, dot, shape);
+  const DotProduct product =
+      product_of(maker->arena, dot, shape, cpu_strides(maker->arena, result));
   kernel->plan = dot_plan(maker->arena, maker->level, &product, constant);
   if (!kernel->plan)
     return NULL;
   kernel->kernel = (CpuKernel){&cpu_kind_dot, (int)inst->n_operands + 1, dot_seconds(kernel->plan)};
   return &kernel->kernel;
+}
+
+const DotPlan *dot_plan_changed(CpuMaker *maker, const HlInst *dot, const int64_t *stride,
+                                HlDtype dtype, bool apart) {
+  const HlShape *shape[3] = {dot->operands[0]->shape, dot->operands[1]->shape, dot->shape};
+  if (!dot_is_plain(dot))
+    return NULL;
+  for (int k = 0; k < 3; k++)
+    if (!hl_shape_is_array(shape[k]) || hl_shape_is_dynamic(shape[k]))
+      return NULL;
+  DotProduct product = product_of(maker->arena, dot, shape, stride);
+  product.dtype[DOT_C] = dtype;
+  product.changed = true;
+  product.apart = apart;
+  return dot_plan(maker->arena, maker->level, &product, (const void *const[]){NULL, NULL});
 }
 
 static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {

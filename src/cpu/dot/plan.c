@@ -403,7 +403,8 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
     set_side(p, levels[level], t, &q, which);
   p->kc = even_part(depth, (int64_t)(p->tiles->kc / p->parts) * p->each, p->each);
   p->blocks = (depth + p->kc - 1) / p->kc;
-  p->in_place = can_be_in_place(p);
+  p->in_place = !q.apart && can_be_in_place(p);
+  p->apart = q.apart || q.changed;
   if (t == &types_f32 && p->result != HL_F32)
     p->round = vec_round(level, p->result);
   p->store = vec_store(level, p->result);
@@ -419,6 +420,20 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
       p->side[which].packed = pack_whole(arena, p, &p->side[which], constant[p->side[which].array]);
   cut(p);
   return p;
+}
+
+DotBlocks dot_blocks(const DotPlan *p) {
+  const DotLoops *rows = &p->side[0].lanes, *columns = &p->side[1].lanes;
+  const int64_t n = p->side[1].n;
+  return (DotBlocks){.rows = p->is_row ? 1 : at_most(p->bm, p->side[0].n),
+                     .columns = at_most(p->is_row ? DOT_STRIP : p->hot, n),
+                     .row = p->in_place ? inner_stride(rows, DOT_C)
+                            : p->is_row ? DOT_STRIP
+                                        : p->hot,
+                     .is_in_place = p->in_place,
+                     .row_step = inner_stride(rows, DOT_C),
+                     .column_step = inner_stride(columns, DOT_C),
+                     .dtype = p->sum};
 }
 
 double dot_seconds(const DotPlan *plan) {

@@ -32,6 +32,7 @@ struct DotPlan {
   HlDtype sum, result;     // of sums, and of C in memory
   bool turned;             // A and B have changed places, and so have m and n
   bool in_place;           // tiles write where C lies
+  bool apart;              // C is what the epilogue stores
   VecFn *round;            // of sums in f32 to a narrow float, which is then stored; NULL: other types
   VecStore *store;
   VecScatter *scatter;

@@ -43,8 +43,7 @@ bool dot_vector_part(const DotPlan *p, const DotEpilogue *epilogue, int64_t batc
                       .column0 = j,
                       .columns = columns,
                       .row = columns,
-                      .dtype = p->sum,
-                      .turned = p->turned};
+                      .dtype = p->sum};
     const char *b =
         operand[1] + dot_offset(&matrix->lanes, matrix->array, j) * hl_dtype_bytes(matrix->dtype);
     sum_up(p, x, b, columns, block.at);

@@ -278,7 +278,9 @@ static bool is_apart(const Lower *l, const Chain *chain) {
     const TileSource *source = &chain->source[s];
     const Bytes read = {place_of_leaf(l, source->inst, source->leaf),
                         cpu_bytes(cpu_leaf(source->inst->shape, source->leaf))};
-    if (overlap(&made, &read))
+    const bool same = made.place.allocation == read.place.allocation &&
+                      made.place.offset == read.place.offset && made.n == read.n;
+    if (overlap(&made, &read) && !(chain->in_place && chain->in_place[s] && same))
       return false;
   }
   return true;

@@ -83,6 +83,8 @@ static Val hole(Lower *l, const Ask *ask) {
   b->has_base = true;
   int64_t *stride = HL_ARRAY(l->arena, int64_t, rank + 1);
   hl_strides(rank, b->size, stride);
+  if (b->ask->is_loose)
+    memcpy(stride, b->ask->hole, sizeof *stride * (size_t)rank);
   const Affine at = affine_dot(rank, local, stride);
   const Val v = tile_load(l, HOLE, ask->raw ? tile_raw_dtype(dtype) : held, &at, ask->scope);
   return held == dtype || l->why
@@ -108,6 +110,10 @@ static Val source(Lower *l, const Ask *ask) {
                    ask->scope);
 }
 
+bool tile_box_by_row(const Lower *l) {
+  return l->box && (l->box->ask->narrow || l->box->ask->by_row);
+}
+
 bool tile_box_has(Lower *l, const Ask *ask, Val *out) {
   const struct BoxLower *b = l->box;
   const bool outside = ask->frame == b->frame && !is_member(b, ask->inst);
@@ -129,10 +135,11 @@ static bool map_box(Lower *l, const TileBoxAsk *ask, Affine *map, Affine *to) {
   for (int d = 0; d < ask->rank; d++) {
     local[d] = affine_axis(l, ask->size[d], 0);
     index[d] = affine_plus(&local[d], ask->first[d]);
-    if (ask->count[d] > 1 && l->n_vars < TILE_MAX_VARS) {
+    const bool moves = ask->is_loose ? ask->dim[d] > 1 : ask->count[d] > 1;
+    if (moves && l->n_vars < TILE_MAX_VARS) {
       const int v = l->box->var[d] = l->n_vars++;
       l->var[v] = (Var){.n = ask->count[d], .axis = -1, .block = -1, .node = -1};
-      index[d].k[v] = ask->size[d];
+      index[d].k[v] = ask->is_loose ? 1 : ask->size[d];
     }
   }
   int64_t *stride = HL_ARRAY(l->arena, int64_t, ask->rank + 1);
@@ -173,6 +180,47 @@ static bool lower_box(Lower *l, TileNest *nest) {
   } while (l->again && ++tries < MAX_TRIES);
   return !l->why && !l->again && l->box->has_base && tile_schedule(l, nest);
 }
+
+// --- Loose boxes ----------------------------------------------------------------------------------
+
+// The loop of a dimension; -1: it has one turn, or is one with another.
+static int loop_of(const Lower *l, int d) {
+  for (int v = 0; v < l->n_vars; v++)
+    if (l->var[v].axis == d && l->var[v].n > 1)
+      return v;
+  return -1;
+}
+
+// False: a loop is neither that of a dimension nor both.
+static bool find_loops(const Lower *l, const TileBoxAsk *ask, TileBox *box) {
+  const int64_t rows = ask->row < 0 ? 1 : ask->size[ask->row],
+                columns = ask->column < 0 ? 1 : ask->size[ask->column];
+  box->row_var = ask->row < 0 ? -1 : loop_of(l, ask->row);
+  box->column_var = ask->column < 0 ? -1 : loop_of(l, ask->column);
+  box->joined = rows > 1 && columns > 1 && box->row_var < 0;
+  const int64_t own = box->column_var < 0 ? 1 : l->var[box->column_var].n;
+  return own == columns * (box->joined ? rows : 1) && !(box->joined && ask->narrow) &&
+         (box->row_var < 0 ? rows == 1 || box->joined : l->var[box->row_var].n == rows);
+}
+
+// Whether a source is read at the places of the result alone.
+static const bool *find_in_place(const Lower *l, HlArena *arena) {
+  bool *in_place = HL_ARRAY(arena, bool, l->box->source.n + 1);
+  const Store *store = &l->store.at[0];
+  for (int k = 0; k < l->box->source.n; k++)
+    in_place[k] = true;
+  for (int n = 0; n < l->node.n; n++) {
+    const Node *node = &l->node.at[n];
+    if (node->kind == NODE_LOAD && node->buffer >= FIRST_SOURCE &&
+        node->buffer < FIRST_SOURCE + l->box->source.n &&
+        (hl_dtype_bytes(node->from) != hl_dtype_bytes(store->dtype) ||
+         memcmp(node->at, &store->at, sizeof store->at) != 0))
+      in_place[node->buffer - FIRST_SOURCE] = false;
+  }
+  return in_place;
+}
+
+// --- The whole ------------------------------------------------------------------------------------
 
 static const TileBase *bases_of(Lower *l, HlArena *arena) {
   const struct BoxLower *b = l->box;
@@ -215,17 +263,21 @@ const TileBox *tile_box(CpuMaker *maker, const TileBoxAsk *ask) {
         .dot_size = hl_arena_copy(maker->arena, b->size, sizeof *b->size * (size_t)(rank + 1)),
         .dot_base = bases_of(l, maker->arena),
         .n_sources = b->source.n,
+        .in_place = find_in_place(l, maker->arena),
         .source =
             hl_arena_copy(maker->arena, b->source.at, sizeof *b->source.at * (size_t)b->source.n),
         .n_constants = l->literal.n,
         .constant = constant,
         .scratch = tile_frame_bytes(l->nest.at)};
+    if (ask->is_loose && !find_loops(l, ask, box))
+      box = NULL;
   }
   hl_arena_release(arena, mark);
   return box;
 }
 
-void tile_box_run(const TileBox *box, void *const *buffer, const int64_t *number, void *scratch) {
+static void run(const TileBox *box, const TileNest *nest, void *const *buffer,
+                const int64_t *number, void *scratch) {
   void *all[TILE_MAX_BUFFERS];
   int64_t index[TILE_MAX_VARS] = {0};
   int n = FIRST_SOURCE + box->n_sources;
@@ -235,7 +287,28 @@ void tile_box_run(const TileBox *box, void *const *buffer, const int64_t *number
   for (int d = 0; d < box->rank; d++)
     if (box->var[d] >= 0)
       index[box->var[d]] = number[d];
-  tile_run_nest(box->nest, all, index, scratch);
+  tile_run_nest(nest, all, index, scratch);
+}
+
+void tile_box_run(const TileBox *box, void *const *buffer, const int64_t *number, void *scratch) {
+  run(box, box->nest, buffer, number, scratch);
+}
+
+void tile_box_run_part(const TileBox *box, void *const *buffer, const int64_t *number, int64_t rows,
+                       int64_t columns, void *scratch) {
+  int64_t extent[TILE_MAX_VARS];
+  TileNest nest = *box->nest;
+  memcpy(extent, nest.extent, sizeof *extent * (size_t)nest.n_vars);
+  if (box->row_var >= 0)
+    extent[box->row_var] = rows;
+  if (box->column_var >= 0)
+    extent[box->column_var] = columns * (box->joined ? rows : 1);
+  nest.extent = extent;
+  nest.cut = INT64_MAX / 2;
+  nest.units = 1;
+  for (int k = 0; k < nest.grid.n_loops; k++)
+    nest.units *= extent[nest.grid.loop[k]];
+  run(box, &nest, buffer, number, scratch);
 }
 
 void tile_box_print(HlBuf *out, const TileBox *box) {

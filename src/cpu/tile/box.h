@@ -23,6 +23,11 @@ typedef struct TileBoxAsk {
   const int64_t *dim;          // the value's sizes, or others that have as many elements in row-major order
   const int64_t *first, *size, *count;
   bool is_local;               // `out` has a box, row-major; else the value's array
+  // Loose boxes: b is where a box begins, and it may have less than `size` along these two dimensions; `narrow`: along the second one
+  // as well. In the hole elements lie so far apart along each dimension of the dot. `by_row`: tiles shall be of one row.
+  bool is_loose, narrow, by_row;
+  int row, column;             // -1: none
+  const int64_t *hole;
 } TileBoxAsk;
 
 typedef struct TileSource {    // an array that is read
@@ -43,6 +48,9 @@ typedef struct TileBox {
   const TileBase *dot_base;    // the first of them
   int n_sources;
   const TileSource *source;
+  const bool *in_place;        // of each source: it is read where `out` is written, nowhere else
+  int row_var, column_var;     // of a loose box: its loops; -1: they have one turn
+  bool joined;                 // the second one is both
   int n_constants;
   const void *const *constant;
   size_t scratch;
@@ -52,6 +60,10 @@ typedef struct TileBox {
 const TileBox *tile_box(CpuMaker *maker, const TileBoxAsk *ask);
 // buffer: the hole, out, then the sources.
 void tile_box_run(const TileBox *box, void *const *buffer, const int64_t *number, void *scratch);
+
+// A loose box of so many rows and columns.
+void tile_box_run_part(const TileBox *box, void *const *buffer, const int64_t *number, int64_t rows, int64_t columns,
+                       void *scratch);
 
 void tile_box_print(HlBuf *out, const TileBox *box);
 

@@ -219,6 +219,7 @@ TileProgram *tile_program(Lower *l, const HlInst *inst);       // of the nests t
 void tile_finish_nests(Lower *l);                              // their buffers are numbered, machine code is made
 // What a box program reads, instead of computing it (box.c).
 bool tile_box_has(Lower *l, const Ask *ask, Val *out);
+bool tile_box_by_row(const Lower *l);                          // tiles are of one row
 
 // --- Sums (affine.c) --------------------------------------------------------------------------------
 

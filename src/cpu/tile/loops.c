@@ -451,8 +451,8 @@ static void choose_grid_row(Plan *p) {
     if (!(loops & plan_bit(c)) || l->var[c].n < 2)
       continue;
     for (int r = -1; r < l->n_vars; r++) {
-      const bool pairs = r >= 0 && r != c && (loops & plan_bit(r)) && l->var[r].n >= 2 &&
-                         (l->var[c].n <= TILE_SIZE / 2 || is_turned(p, r, c));
+      const bool pairs = r >= 0 && !tile_box_by_row(l) && r != c && (loops & plan_bit(r)) &&
+                         l->var[r].n >= 2 && (l->var[c].n <= TILE_SIZE / 2 || is_turned(p, r, c));
       if ((r >= 0 && !pairs) || !may_be_row(p, loops, r, c) || !row_is_allowed(p, 0, r, c))
         continue;
       const double cost = try_row(p, r, c);
