@@ -117,7 +117,7 @@ tsan: test-deps
 CROSS_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 CROSS_LIBRARIES := libprotobuf-c-dev libpcre2-dev libjansson-dev libzstd-dev zlib1g-dev libcmocka-dev libcmocka0 \
 	liblapack3 libblas3 libgfortran5
-CROSS_UNITS := vec tile dot conv sort topk fft program
+CROSS_UNITS := vec tile dot conv sort topk fft linalg program
 
 aarch64: deps venv
 	@tools/deps.sh $(CROSS_PACKAGES)

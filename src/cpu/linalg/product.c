@@ -1,0 +1,130 @@
+// cpu/linalg/product.c: c += a b and c -= a b by the tiles of cpu/dot, alone or by a team.
+//
+// As a dot does: a block of b is packed, a strip of rows of a after the other, and tiles add to c where it lies. What is
+// subtracted is negated when it is packed. Of an upper triangle tiles that lie below the diagonal are left out.
+
+#include <string.h>
+
+#include "cpu/linalg/linalg.h"
+
+// Columns of a block of b; rows and columns of a chunk of c.
+enum { HOT = 512, CHUNK_ROWS = 256, CHUNK_COLUMNS = 512, LINE = 64 };
+
+static int64_t round_up(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+static size_t rows_bytes(const LinalgMath *q, int64_t rows, int64_t depth) {
+  const DotTiles *t = q->tiles;
+  return (size_t)round_up(
+      round_up(linalg_least(rows, t->mc), t->mr) * linalg_least(depth, t->kc) * q->size, LINE);
+}
+
+size_t linalg_panel_bytes(const LinalgMath *q, int64_t rows, int64_t columns, int64_t depth) {
+  const DotTiles *t = q->tiles;
+  return rows_bytes(q, rows, depth) + (size_t)(round_up(linalg_least(columns, HOT), t->nr) *
+                                               linalg_least(depth, t->kc) * q->size);
+}
+
+// A strip of rows and a block of columns, packed, and how far the first row lies below the first column.
+typedef struct Strip {
+  const char *a, *b;
+  int64_t depth, below;
+} Strip;
+
+static void multiply(const LinalgMath *q, const Strip *s, const LinalgMatrix *c) {
+  _Alignas(64) char edge[DOT_MAX_MR * DOT_MAX_ROW];
+  const DotTiles *t = q->tiles;
+  const int64_t size = q->size, row = c->row * size, panel = t->nr * s->depth * size;
+  for (int64_t j = 0; j < c->columns; j += t->nr) {
+    const char *b = s->b + j * s->depth * size, *a = s->a;
+    const size_t width = (size_t)(linalg_least(t->nr, c->columns - j) * size);
+    for (int64_t i = 0; i < c->rows && s->below + i < j + t->nr; i += t->mr) {
+      const int64_t n = linalg_least(t->mr, c->rows - i);
+      char *to = c->at + i * row + j * size;
+      const char *soon = b + panel + i / t->mr % 2 * LINE;
+      if (c->columns - j >= t->nr) {
+        t->rows[n](s->depth, a, 1, t->mr, b, t->nr, to, c->row, true, soon, t->nr * size);
+      } else {
+        for (int64_t r = 0; r < n; r++)
+          memcpy(edge + r * t->nr * size, to + r * row, width);
+        t->rows[n](s->depth, a, 1, t->mr, b, t->nr, edge, t->nr, true, soon, t->nr * size);
+        for (int64_t r = 0; r < n; r++)
+          memcpy(to + r * row, edge + r * t->nr * size, width);
+      }
+      a += t->mr * s->depth * size;
+    }
+  }
+}
+
+// Panels of `width` rows of m (columns of what it is a view of).
+static void pack(const LinalgMath *q, const LinalgMatrix *m, int64_t width, char *to) {
+  for (int64_t i = 0; i < m->rows; i += width, to += width * m->columns * q->size)
+    q->pack(linalg_least(width, m->rows - i), width, m->columns, to, m->at + i * m->row * q->size,
+            m->row, m->column);
+}
+
+// `below`: of c's first row and column; far above the diagonal where all of c is wanted.
+static bool multiply_alone(const LinalgWork *w, bool negate, int64_t below, const LinalgMatrix *a,
+                           const LinalgMatrix *b, const LinalgMatrix *c) {
+  const LinalgMath *q = w->math;
+  const DotTiles *t = q->tiles;
+  char *rows = w->panels, *columns = rows + rows_bytes(q, c->rows, a->columns);
+  for (int64_t j = 0; j < c->columns; j += HOT) {
+    const int64_t n = linalg_least(HOT, c->columns - j);
+    for (int64_t k = 0; k < a->columns; k += t->kc) {
+      const int64_t depth = linalg_least(t->kc, a->columns - k);
+      const LinalgMatrix block = linalg_turned(linalg_part(q, b, k, j, depth, n));
+      if (n * depth * c->rows > 1 << 20 && cpu_unwanted(w->member))
+        return false;
+      pack(q, &block, t->nr, columns);
+      for (int64_t i = 0; i < c->rows && below + i < j + n; i += t->mc) {
+        const int64_t m = linalg_least(t->mc, c->rows - i);
+        const LinalgMatrix strip = linalg_part(q, a, i, k, m, depth),
+                           to = linalg_part(q, c, i, j, m, n);
+        pack(q, &strip, t->mr, rows);
+        if (negate)
+          q->level->negate[q->type](round_up(m, t->mr) * depth, rows);
+        multiply(q, &(Strip){rows, columns, depth, below + i - j}, &to);
+      }
+    }
+  }
+  return true;
+}
+
+typedef struct Shared {
+  const LinalgMath *math;
+  int how;
+  const LinalgMatrix *a, *b, *c;
+} Shared;
+
+// A part of c: its sums are those of the whole.
+static bool multiply_chunk(void *user, int64_t chunk, CpuMember *member) {
+  const Shared *s = user;
+  const LinalgMath *q = s->math;
+  const int64_t across = (s->c->columns + CHUNK_COLUMNS - 1) / CHUNK_COLUMNS,
+                i = chunk / across * CHUNK_ROWS, j = chunk % across * CHUNK_COLUMNS,
+                rows = linalg_least(CHUNK_ROWS, s->c->rows - i),
+                columns = linalg_least(CHUNK_COLUMNS, s->c->columns - j), depth = s->a->columns;
+  char *panels = cpu_scratch(member, linalg_panel_bytes(q, rows, columns, depth));
+  if (!panels)
+    return false;
+  const LinalgWork w = {.math = q, .member = member, .panels = panels};
+  const LinalgMatrix a = linalg_part(q, s->a, i, 0, rows, depth),
+                     b = linalg_part(q, s->b, 0, j, depth, columns),
+                     c = linalg_part(q, s->c, i, j, rows, columns);
+  return multiply_alone(&w, s->how & LINALG_SUBTRACT,
+                        s->how & LINALG_UPPER ? i - j : -INT64_MAX / 2, &a, &b, &c);
+}
+
+bool linalg_product(const LinalgWork *w, int how, const LinalgMatrix *a, const LinalgMatrix *b,
+                    const LinalgMatrix *c) {
+  if (!w->team)
+    return multiply_alone(w, how & LINALG_SUBTRACT, how & LINALG_UPPER ? 0 : -INT64_MAX / 2, a, b,
+                          c);
+  const int64_t chunks =
+      (c->rows + CHUNK_ROWS - 1) / CHUNK_ROWS * ((c->columns + CHUNK_COLUMNS - 1) / CHUNK_COLUMNS);
+  const double flops = 2.0 * (double)c->rows * (double)c->columns * (double)a->columns;
+  Shared s = {w->math, how, a, b, c};
+  return cpu_parallel(w->team, chunks, flops * 2e-11 * w->math->size / 4, multiply_chunk, &s);
+}

@@ -1,0 +1,271 @@
+// Triangular systems and factorisations on the CPU beside the interpreter: sizes, layouts, flags, types, matrices that have no factor.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cpu_check.h"
+
+static int n_checked;
+
+// `line` is a root with operands that `rest` declares.
+static void check(const char *rest, const char *line, bool wide, CpuLevel level) {
+  if (!cpu_runs(level))
+    return;
+  HlBuf text = {0};
+  hl_buf_printf(&text, "HloModule m\nENTRY e {\n%s  ROOT r = %s\n}\n", rest, line);
+  char *wrong = cpu_check(text.at, &(CpuCheck){.kind = "linalg",
+                                               .tolerance = wide ? 1e-9 : 2e-3,
+                                               .has_level = true,
+                                               .level = level,
+                                               .seed = (uint64_t)n_checked,
+                                               .threads = 1 + n_checked % 3});
+  if (wrong)
+    print_error("%s\n%s\n", text.at, wrong);
+  assert_null(wrong);
+  n_checked++;
+  hl_buf_free(&text);
+}
+
+// A batch of matrices as a shape; by columns if `turned`.
+static const char *shape_of(char *out, size_t size, bool wide, int64_t batch, int64_t m, int64_t n,
+                            bool turned) {
+  const char *type = wide ? "f64" : "f32";
+  if (batch < 0)
+    snprintf(out, size, "%s[%" PRId64 ",%" PRId64 "]%s", type, m, n, turned ? "{0,1}" : "{1,0}");
+  else
+    snprintf(out, size, "%s[%" PRId64 ",%" PRId64 ",%" PRId64 "]%s", type, batch, m, n,
+             turned ? "{1,2,0}" : "{2,1,0}");
+  return out;
+}
+
+// The dimensions of a batch and, unless -1, of a vector.
+static const char *vector_of(char *out, size_t size, const char *type, int64_t batch, int64_t n) {
+  if (batch < 0 && n < 0)
+    snprintf(out, size, "%s[]", type);
+  else if (batch < 0 || n < 0)
+    snprintf(out, size, "%s[%" PRId64 "]", type, batch < 0 ? n : batch);
+  else
+    snprintf(out, size, "%s[%" PRId64 ",%" PRId64 "]", type, batch, n);
+  return out;
+}
+
+static const char *word(bool value) {
+  return value ? "true" : "false";
+}
+
+static const CpuLevel levels[] = {CPU_V4, CPU_V3, CPU_V2};
+static CpuLevel level_of(int k) {
+  const CpuLevel level = levels[k % 3];
+  return level < cpu_level() ? level : cpu_level();
+}
+
+// --- Triangular systems ---------------------------------------------------------------------------
+
+static void check_solve(bool wide, int64_t batch, int64_t n, int64_t columns, int flags, bool is_op,
+                        CpuLevel level) {
+  const bool left = flags & 1, lower = flags & 2, unit = flags & 4, turned = flags & 8,
+             by_columns = flags & 16;
+  char a[64], b[64];
+  HlBuf rest = {0}, line = {0};
+  shape_of(a, sizeof a, wide, batch, n, n, by_columns);
+  shape_of(b, sizeof b, wide, batch, left ? n : columns, left ? columns : n, by_columns);
+  hl_buf_printf(&rest, "  a = %s parameter(0)\n  b = %s parameter(1)\n", a, b);
+  if (is_op)
+    hl_buf_printf(&line,
+                  "%s triangular-solve(a, b), left_side=%s, lower=%s, unit_diagonal=%s, "
+                  "transpose_a=%s",
+                  b, word(left), word(lower), word(unit), turned ? "TRANSPOSE" : "NO_TRANSPOSE");
+  else
+    hl_buf_printf(&line,
+                  "%s custom-call(a, b), custom_call_target=\"lapack_%ctrsm_ffi\", "
+                  "api_version=API_VERSION_TYPED_FFI, backend_config={diag = %d : ui8, side = %d : "
+                  "ui8, trans_x = %d : ui8, uplo = %d : ui8}",
+                  b, wide ? 'd' : 's', unit ? 'U' : 'N', left ? 'L' : 'R', turned ? 'T' : 'N',
+                  lower ? 'L' : 'U');
+  check(rest.at, line.at, wide, level);
+  hl_buf_free(&rest);
+  hl_buf_free(&line);
+}
+
+static void test_systems(void **state) {
+  static const struct {
+    int64_t batch, n, columns;
+  } cases[] = {{-1, 1, 1}, {-1, 5, 3},   {-1, 8, 8},    {-1, 33, 20}, {3, 8, 8},
+               {40, 4, 1}, {2, 70, 300}, {-1, 200, 64}, {0, 4, 4},    {-1, 0, 3},
+               {-1, 3, 0}, {2, 32, 33},  {-1, 130, 1}};
+  n_checked = 0;
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+    for (int flags = 0; flags < 32; flags++)
+      check_solve((flags + k) % 2, cases[k].batch, cases[k].n, cases[k].columns, flags,
+                  flags / 2 % 2 == 0, level_of((int)k + flags));
+  check_solve(false, -1, 512, 512, 1 | 2, false, cpu_level());
+  check_solve(true, -1, 300, 600, 16, true, cpu_level());
+}
+
+// --- Cholesky -------------------------------------------------------------------------------------
+
+static void check_cholesky(bool wide, int64_t batch, int64_t n, int flags, CpuLevel level) {
+  const bool lower = flags & 1, is_op = flags & 2, by_columns = flags & 4;
+  char a[64], info[64];
+  HlBuf rest = {0}, line = {0};
+  shape_of(a, sizeof a, wide, batch, n, n, by_columns);
+  vector_of(info, sizeof info, "s32", batch, -1);
+  hl_buf_printf(&rest, "  a = %s parameter(0)\n", a);
+  if (is_op)
+    hl_buf_printf(&line, "%s cholesky(a), lower=%s", a, word(lower));
+  else
+    hl_buf_printf(&line,
+                  "(%s, %s) custom-call(a), custom_call_target=\"lapack_%cpotrf_ffi\", "
+                  "api_version=API_VERSION_TYPED_FFI, backend_config={uplo = %d : ui8}",
+                  a, info, wide ? 'd' : 's', lower ? 'L' : 'U');
+  check(rest.at, line.at, wide, level);
+  hl_buf_free(&rest);
+  hl_buf_free(&line);
+}
+
+static void test_cholesky(void **state) {
+  static const int64_t sizes[][2] = {{-1, 1}, {-1, 2}, {50, 8}, {3, 31}, {2, 32},  {-1, 33},
+                                     {2, 70}, {0, 4},  {-1, 0}, {3, 0},  {-1, 150}};
+  n_checked = 0;
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+    for (int flags = 0; flags < 8; flags++)
+      check_cholesky((flags + k) % 2, sizes[k][0], sizes[k][1], flags, level_of((int)k + flags));
+  check_cholesky(false, -1, 512, 1 | 4, cpu_level());
+  check_cholesky(true, 2, 430, 2, cpu_level());
+}
+
+// Not positive definite, infinite, nan, in the first column, in the last; what stands in the other triangle is not read.
+static void test_no_factor(void **state) {
+  static const char *const matrices[] = {
+      "{{0, 1}, {1, 2}}",     "{{1, 2}, {2, 1}}", "{{4, nan}, {2, 5}}", "{{nan, 1}, {1, 1}}",
+      "{{4, 0}, {0, inf}}",   "{{4, 2}, {2, 1}}", "{{-1, 0}, {0, 1}}",  "{{inf, 1}, {1, 1}}",
+      "{{1e-40, 0}, {0, 1}}", "{{4, 0}, {0, 4}}"};
+  for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++)
+    for (int lower = 0; lower < 2; lower++) {
+      HlBuf rest = {0}, line = {0};
+      hl_buf_printf(&rest, "  a = f32[2,2] constant(%s)\n", matrices[k]);
+      hl_buf_printf(&line, "f32[2,2] cholesky(a), lower=%s", word(lower));
+      check(rest.at, line.at, false, cpu_level());
+      line.n = 0;
+      hl_buf_printf(&line,
+                    "(f32[2,2], s32[]) custom-call(a), custom_call_target=\"lapack_spotrf_ffi\", "
+                    "api_version=API_VERSION_TYPED_FFI, backend_config={uplo = %d : ui8}",
+                    lower ? 'L' : 'U');
+      check(rest.at, line.at, false, cpu_level());
+      hl_buf_free(&rest);
+      hl_buf_free(&line);
+    }
+}
+
+// --- LU and QR ------------------------------------------------------------------------------------
+
+// 'l': LU, 'q': QR, 'o': the product of k reflectors, which any numbers are.
+static void check_factor(char what, bool wide, int64_t batch, int64_t m, int64_t n, int64_t k,
+                         bool by_columns, CpuLevel level) {
+  const int64_t least = m < n ? m : n;
+  const char *type = wide ? "f64" : "f32";
+  char a[64], info[64], pivots[64], tau[64];
+  HlBuf rest = {0}, line = {0};
+  shape_of(a, sizeof a, wide, batch, m, n, by_columns);
+  vector_of(info, sizeof info, "s32", batch, -1);
+  vector_of(pivots, sizeof pivots, "s32", batch, least);
+  vector_of(tau, sizeof tau, type, batch, what == 'o' ? k : least);
+  hl_buf_printf(&rest, "  a = %s parameter(0)\n", a);
+  if (what == 'o')
+    hl_buf_printf(&rest, "  t = %s parameter(1)\n", tau);
+  if (what == 'l')
+    hl_buf_printf(&line, "(%s, %s, %s)", a, pivots, info);
+  else if (what == 'q')
+    hl_buf_printf(&line, "(%s, %s)", a, tau);
+  else
+    hl_buf_puts(&line, a);
+  hl_buf_printf(&line,
+                " custom-call(%s), custom_call_target=\"lapack_%c%s_ffi\", "
+                "api_version=API_VERSION_TYPED_FFI",
+                what == 'o' ? "a, t" : "a", wide ? 'd' : 's',
+                what == 'l'   ? "getrf"
+                : what == 'q' ? "geqrf"
+                              : "orgqr");
+  check(rest.at, line.at, wide, level);
+  hl_buf_free(&rest);
+  hl_buf_free(&line);
+}
+
+static void test_lu_and_qr(void **state) {
+  static const int64_t sizes[][3] = {
+      {-1, 1, 1},  {-1, 8, 8},   {30, 8, 8},   {3, 5, 9},     {3, 9, 5},    {2, 40, 17},
+      {2, 17, 40}, {-1, 70, 70}, {2, 33, 100}, {0, 3, 3},     {-1, 0, 4},   {-1, 4, 0},
+      {2, 0, 0},   {-1, 1, 20},  {-1, 20, 1},  {-1, 200, 90}, {-1, 90, 200}};
+  n_checked = 0;
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+    for (int way = 0; way < 4; way++) {
+      const int64_t m = sizes[k][1], n = sizes[k][2];
+      check_factor('l', way & 1, sizes[k][0], m, n, 0, way & 2, level_of((int)k + way));
+      check_factor('q', way & 1, sizes[k][0], m, n, 0, way & 2, level_of((int)k + way));
+    }
+  check_factor('l', false, -1, 320, 320, 0, true, cpu_level());
+  check_factor('l', true, -1, 500, 330, 0, false, cpu_level());
+  check_factor('q', true, -1, 500, 200, 0, true, cpu_level());
+}
+
+// Factors of reflections that keep numbers small.
+static void test_reflectors(void **state) {
+  static const int64_t sizes[][4] = {{-1, 1, 1, 1},   {30, 8, 8, 8},   {3, 9, 5, 3},
+                                     {2, 40, 17, 17}, {-1, 20, 20, 0}, {-1, 4, 0, 0},
+                                     {0, 3, 3, 3},    {-1, 30, 12, 12}};
+  n_checked = 0;
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+    for (int way = 0; way < 4; way++)
+      check_factor('o', way & 1, sizes[k][0], sizes[k][1], sizes[k][2], sizes[k][3], way & 2,
+                   level_of((int)k + way));
+}
+
+// No pivot, ties, nan, numbers whose squares or reciprocals are none.
+static void test_bad_matrices(void **state) {
+  static const char *const matrices[] = {
+      "{{0, 0}, {0, 0}}",         "{{1, 2}, {1, 2}}",
+      "{{0, 1}, {0, 2}}",         "{{1, 2}, {-1, 3}}",
+      "{{1e-40, 1}, {1e-41, 2}}", "{{1e30, 1}, {1e30, 2}}",
+      "{{1e-30, 1}, {1e-30, 2}}", "{{3, 1}, {0, 2}}",
+      "{{-0.0, 1}, {0, 2}}",      "{{1e38, 1e38}, {-1e38, 1e38}}"};
+  for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++) {
+    HlBuf rest = {0};
+    hl_buf_printf(&rest, "  a = f32[2,2] constant(%s)\n", matrices[k]);
+    check(rest.at,
+          "(f32[2,2], s32[2], s32[]) custom-call(a), custom_call_target=\"lapack_sgetrf_ffi\", "
+          "api_version=API_VERSION_TYPED_FFI",
+          false, cpu_level());
+    check(rest.at,
+          "(f32[2,2], f32[2]) custom-call(a), custom_call_target=\"lapack_sgeqrf_ffi\", "
+          "api_version=API_VERSION_TYPED_FFI",
+          false, cpu_level());
+    hl_buf_free(&rest);
+  }
+  static const char *const with_nan[] = {"{{nan, 1}, {2, 3}}", "{{1, 2}, {nan, 3}}",
+                                         "{{1, nan}, {2, 3}}", "{{1, 2}, {3, inf}}"};
+  for (size_t k = 0; k < sizeof with_nan / sizeof *with_nan; k++) {
+    HlBuf rest = {0};
+    hl_buf_printf(&rest, "  a = f32[2,2] constant(%s)\n", with_nan[k]);
+    check(rest.at,
+          "(f32[2,2], s32[2], s32[]) custom-call(a), custom_call_target=\"lapack_sgetrf_ffi\", "
+          "api_version=API_VERSION_TYPED_FFI",
+          false, cpu_level());
+    hl_buf_free(&rest);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_systems),    cmocka_unit_test(test_cholesky),
+      cmocka_unit_test(test_no_factor),  cmocka_unit_test(test_lu_and_qr),
+      cmocka_unit_test(test_reflectors), cmocka_unit_test(test_bad_matrices),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
