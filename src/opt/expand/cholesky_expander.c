@@ -106,7 +106,8 @@ static HlInst *factor(HlPass *p, HlBuild *b, HlInst *a) {
 
 static HlInst *expand(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *a = hl_operand(inst, 0);
-  if (hl_shape_is_dynamic(inst->shape) || a->shape->rank < 2 || hl_shape_elements(a->shape) == 0)
+  if (mat_is_kept(p, a) || hl_shape_is_dynamic(inst->shape) || a->shape->rank < 2 ||
+      hl_shape_elements(a->shape) == 0)
     return NULL;
   bool lower = hl_attr_int(inst, HL_A_LOWER);
   HlBuild in = hl_b_nested(b, "cholesky");

@@ -12,6 +12,11 @@ static inline int64_t mat_cols(const HlInst *x) {
   return x->shape->dim[x->shape->rank - 1];
 }
 
+// Whether a backend has a kernel for matrices of this type, by the option keep_f32_f64 of an expander.
+static inline bool mat_is_kept(const HlPass *p, const HlInst *x) {
+  return hl_pass_flag(p, "keep_f32_f64") && (x->shape->dtype == HL_F32 || x->shape->dtype == HL_F64);
+}
+
 // All return NULL after reporting, and when an operand is NULL.
 HlInst *mat_slice(HlPass *p, HlBuild *b, HlInst *x, int64_t row, int64_t col, int64_t row_end,
                   int64_t col_end);

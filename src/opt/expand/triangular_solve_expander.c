@@ -243,7 +243,8 @@ static HlInst *solve(const Solve *s, HlInst *a, HlInst *rhs) {
 
 static HlInst *expand(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *a = hl_operand(inst, 0), *rhs = hl_operand(inst, 1);
-  if (hl_shape_is_dynamic(a->shape) || hl_shape_is_dynamic(rhs->shape) || a->shape->rank < 2)
+  if (mat_is_kept(p, a) || hl_shape_is_dynamic(a->shape) || hl_shape_is_dynamic(rhs->shape) ||
+      a->shape->rank < 2)
     return NULL;
   if (hl_shape_elements(rhs->shape) == 0)
     return rhs;
