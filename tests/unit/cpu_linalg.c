@@ -71,23 +71,24 @@ static CpuLevel level_of(int k) {
 static void check_solve(bool wide, int64_t batch, int64_t n, int64_t columns, int flags, bool is_op,
                         CpuLevel level) {
   const bool left = flags & 1, lower = flags & 2, unit = flags & 4, turned = flags & 8,
-             by_columns = flags & 16;
-  char a[64], b[64];
+             by_columns = flags & 16, out_by_columns = (flags & 32 ? 1 : 0) != by_columns;
+  char a[64], b[64], x[64];
   HlBuf rest = {0}, line = {0};
   shape_of(a, sizeof a, wide, batch, n, n, by_columns);
   shape_of(b, sizeof b, wide, batch, left ? n : columns, left ? columns : n, by_columns);
+  shape_of(x, sizeof x, wide, batch, left ? n : columns, left ? columns : n, out_by_columns);
   hl_buf_printf(&rest, "  a = %s parameter(0)\n  b = %s parameter(1)\n", a, b);
   if (is_op)
     hl_buf_printf(&line,
                   "%s triangular-solve(a, b), left_side=%s, lower=%s, unit_diagonal=%s, "
                   "transpose_a=%s",
-                  b, word(left), word(lower), word(unit), turned ? "TRANSPOSE" : "NO_TRANSPOSE");
+                  x, word(left), word(lower), word(unit), turned ? "TRANSPOSE" : "NO_TRANSPOSE");
   else
     hl_buf_printf(&line,
                   "%s custom-call(a, b), custom_call_target=\"lapack_%ctrsm_ffi\", "
                   "api_version=API_VERSION_TYPED_FFI, backend_config={diag = %d : ui8, side = %d : "
                   "ui8, trans_x = %d : ui8, uplo = %d : ui8}",
-                  b, wide ? 'd' : 's', unit ? 'U' : 'N', left ? 'L' : 'R', turned ? 'T' : 'N',
+                  x, wide ? 'd' : 's', unit ? 'U' : 'N', left ? 'L' : 'R', turned ? 'T' : 'N',
                   lower ? 'L' : 'U');
   check(rest.at, line.at, wide, level);
   hl_buf_free(&rest);
@@ -168,12 +169,13 @@ static void test_no_factor(void **state) {
 
 // 'l': LU, 'q': QR, 'o': the product of k reflectors, which any numbers are.
 static void check_factor(char what, bool wide, int64_t batch, int64_t m, int64_t n, int64_t k,
-                         bool by_columns, CpuLevel level) {
+                         int layouts, CpuLevel level) {
   const int64_t least = m < n ? m : n;
   const char *type = wide ? "f64" : "f32";
-  char a[64], info[64], pivots[64], tau[64];
+  char a[64], out[64], info[64], pivots[64], tau[64];
   HlBuf rest = {0}, line = {0};
-  shape_of(a, sizeof a, wide, batch, m, n, by_columns);
+  shape_of(a, sizeof a, wide, batch, m, n, layouts & 1);
+  shape_of(out, sizeof out, wide, batch, m, n, layouts & 2);
   vector_of(info, sizeof info, "s32", batch, -1);
   vector_of(pivots, sizeof pivots, "s32", batch, least);
   vector_of(tau, sizeof tau, type, batch, what == 'o' ? k : least);
@@ -181,11 +183,11 @@ static void check_factor(char what, bool wide, int64_t batch, int64_t m, int64_t
   if (what == 'o')
     hl_buf_printf(&rest, "  t = %s parameter(1)\n", tau);
   if (what == 'l')
-    hl_buf_printf(&line, "(%s, %s, %s)", a, pivots, info);
+    hl_buf_printf(&line, "(%s, %s, %s)", out, pivots, info);
   else if (what == 'q')
-    hl_buf_printf(&line, "(%s, %s)", a, tau);
+    hl_buf_printf(&line, "(%s, %s)", out, tau);
   else
-    hl_buf_puts(&line, a);
+    hl_buf_puts(&line, out);
   hl_buf_printf(&line,
                 " custom-call(%s), custom_call_target=\"lapack_%c%s_ffi\", "
                 "api_version=API_VERSION_TYPED_FFI",
@@ -207,12 +209,14 @@ static void test_lu_and_qr(void **state) {
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     for (int way = 0; way < 4; way++) {
       const int64_t m = sizes[k][1], n = sizes[k][2];
-      check_factor('l', way & 1, sizes[k][0], m, n, 0, way & 2, level_of((int)k + way));
-      check_factor('q', way & 1, sizes[k][0], m, n, 0, way & 2, level_of((int)k + way));
+      check_factor('l', way & 1, sizes[k][0], m, n, 0, way & 2 ? 3 : way & 1,
+                   level_of((int)k + way));
+      check_factor('q', way & 1, sizes[k][0], m, n, 0, way & 2 ? 3 : way & 1,
+                   level_of((int)k + way));
     }
-  check_factor('l', false, -1, 320, 320, 0, true, cpu_level());
-  check_factor('l', true, -1, 500, 330, 0, false, cpu_level());
-  check_factor('q', true, -1, 500, 200, 0, true, cpu_level());
+  check_factor('l', false, -1, 320, 320, 0, 3, cpu_level());
+  check_factor('l', true, -1, 500, 330, 0, 0, cpu_level());
+  check_factor('q', true, -1, 500, 200, 0, 3, cpu_level());
 }
 
 // Factors of reflections that keep numbers small.
@@ -223,8 +227,8 @@ static void test_reflectors(void **state) {
   n_checked = 0;
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     for (int way = 0; way < 4; way++)
-      check_factor('o', way & 1, sizes[k][0], sizes[k][1], sizes[k][2], sizes[k][3], way & 2,
-                   level_of((int)k + way));
+      check_factor('o', way & 1, sizes[k][0], sizes[k][1], sizes[k][2], sizes[k][3],
+                   way & 2 ? 3 : 0, level_of((int)k + way));
 }
 
 // No pivot, ties, nan, numbers whose squares or reciprocals are none.
@@ -261,11 +265,80 @@ static void test_bad_matrices(void **state) {
   }
 }
 
+// --- Many small ones ------------------------------------------------------------------------------
+
+static void test_batches(void **state) {
+  static const int64_t sizes[][2] = {{1, 1},   {2, 2}, {5, 5}, {8, 8},
+                                     {16, 16}, {3, 7}, {7, 3}, {17, 17}};
+  n_checked = 0;
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+    for (int way = 0; way < 8; way++) {
+      const int64_t m = sizes[k][0], n = sizes[k][1], batch = 16 + way + (int64_t)k * 5;
+      const CpuLevel level = level_of((int)k + way);
+      check_factor('l', way & 1, batch, m, n, 0, way / 2, level);
+      check_factor('q', way & 1, batch, m, n, 0, way / 2, level);
+      if (m >= n)
+        check_factor('o', way & 1, batch, m, n, (n + 1) / 2, way / 2, level);
+      check_cholesky(way & 1, batch, n, way, level);
+      for (int flags = 0; flags < 64; flags += 3)
+        check_solve(way & 1, batch, m, n, flags, flags & 1, level);
+    }
+}
+
+// Good ones beside bad ones.
+static void test_mixed_batches(void **state) {
+  static const char *const good = "{{4, 2}, {2, 5}}";
+  static const char *const bad[] = {"{{1, 2}, {2, 1}}",     "{{0, 0}, {0, 1}}",
+                                    "{{nan, 1}, {1, 2}}",   "{{1e-30, 1}, {1e-30, 2}}",
+                                    "{{1e-41, 1}, {1, 2}}", "{{1, 2}, {0, 3}}"};
+  static const char *const calls[] = {
+      "f32[40,2,2] cholesky(a), lower=true",
+      "(f32[40,2,2], s32[40]) custom-call(a), custom_call_target=\"lapack_spotrf_ffi\"",
+      "(f32[40,2,2], s32[40,2], s32[40]) custom-call(a), custom_call_target=\"lapack_sgetrf_ffi\"",
+      "(f32[40,2,2], f32[40,2]) custom-call(a), custom_call_target=\"lapack_sgeqrf_ffi\""};
+  for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+    HlBuf rest = {0};
+    hl_buf_puts(&rest, "  a = f32[40,2,2] constant({");
+    for (int b = 0; b < 40; b++)
+      hl_buf_printf(&rest, "%s%s", b ? ", " : "", b == 20 ? bad[k] : good);
+    hl_buf_puts(&rest, "})\n");
+    for (size_t c = k == 2 ? 1 : 0; c < sizeof calls / sizeof *calls - (k == 2); c++) {
+      HlBuf line = {0};
+      hl_buf_printf(&line, "%s%s", calls[c], c ? ", api_version=API_VERSION_TYPED_FFI" : "");
+      check(rest.at, line.at, false, cpu_level());
+      hl_buf_free(&line);
+    }
+    hl_buf_free(&rest);
+  }
+}
+
+// A batch of two dimensions that does not lie evenly, and one whose matrices lie within each other.
+static void test_batch_layouts(void **state) {
+  static const char *const layouts[] = {"{3,2,1,0}", "{2,3,0,1}", "{1,3,2,0}", "{0,1,2,3}"};
+  for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++)
+    for (size_t j = 0; j < sizeof layouts / sizeof *layouts; j++) {
+      char rest[256], line[256];
+      snprintf(rest, sizeof rest,
+               "  a = f64[5,7,4,4]%s parameter(0)\n  b = f64[5,7,4,3]%s parameter(1)\n", layouts[k],
+               layouts[j]);
+      snprintf(line, sizeof line,
+               "f64[5,7,4,3]%s triangular-solve(a, b), left_side=true, lower=true, "
+               "transpose_a=NO_TRANSPOSE",
+               layouts[(k + j) % 4]);
+      check(rest, line, true, cpu_level());
+      snprintf(rest, sizeof rest, "  a = f64[5,7,4,4]%s parameter(0)\n", layouts[k]);
+      snprintf(line, sizeof line, "f64[5,7,4,4]%s cholesky(a), lower=false", layouts[j]);
+      check(rest, line, true, cpu_level());
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_systems),    cmocka_unit_test(test_cholesky),
-      cmocka_unit_test(test_no_factor),  cmocka_unit_test(test_lu_and_qr),
-      cmocka_unit_test(test_reflectors), cmocka_unit_test(test_bad_matrices),
+      cmocka_unit_test(test_systems),       cmocka_unit_test(test_cholesky),
+      cmocka_unit_test(test_no_factor),     cmocka_unit_test(test_lu_and_qr),
+      cmocka_unit_test(test_reflectors),    cmocka_unit_test(test_bad_matrices),
+      cmocka_unit_test(test_batches),       cmocka_unit_test(test_mixed_batches),
+      cmocka_unit_test(test_batch_layouts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 //   LU                  columns in halves: the left one, its exchanges of rows and a solve on the right, a22 -= l21 u12
 //   QR                  blocks of reflectors, which are applied together                                reflect.c
 //
+// Small matrices are done as many at once as a vector has lanes (beside.c).
 // Matrices of a batch are shared among threads; of few large ones products and systems are, by rows and columns. No element's
 // arithmetic depends on how that is cut.
 #ifndef HILO_CPU_LINALG_LINALG_H
@@ -37,11 +38,26 @@ typedef struct LinalgLevel {
 } LinalgLevel;
 SIMD_DECLARE(const LinalgLevel, linalg_level);
 
+typedef struct LinalgMatrix LinalgMatrix;
+
+// The same of small matrices beside each other: an element is a vector, of which each lane is another matrix's; strides are in
+// vectors. False: a matrix wants to be looked at by itself; what is there is lost.
+typedef struct LinalgBeside {
+  int lanes[2];
+  bool (*solve[2])(bool unit, const LinalgMatrix *l, const LinalgMatrix *x);
+  bool (*cholesky[2])(const LinalgMatrix *u);
+  bool (*lu[2])(const LinalgMatrix *a, void *pivots);  // integers as wide as elements, from 0
+  bool (*qr[2])(const LinalgMatrix *a, void *tau);
+  bool (*reflectors[2])(const LinalgMatrix *a, int64_t n, const void *tau);  // their product takes their place
+} LinalgBeside;
+SIMD_DECLARE(const LinalgBeside, linalg_beside);
+
 // How a kernel computes.
 typedef struct LinalgMath {
   int type, size;                // 0 float, 1 double; bytes of an element
   CpuLevel simd;
   const LinalgLevel *level;
+  const LinalgBeside *beside;
   const DotTiles *tiles;
   DotPack *pack;
 } LinalgMath;
@@ -55,10 +71,10 @@ typedef struct LinalgWork {
 } LinalgWork;
 
 // Element (i, j) is at at[i * row + j * column], counted in elements.
-typedef struct LinalgMatrix {
+struct LinalgMatrix {
   char *at;
   int64_t rows, columns, row, column;
-} LinalgMatrix;
+};
 
 static inline int64_t linalg_least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -133,6 +149,7 @@ typedef enum LinalgWhat { LINALG_SOLVE, LINALG_CHOLESKY, LINALG_LU, LINALG_QR, L
 typedef struct LinalgArray {
   int64_t row, column;
   const int64_t *outer;
+  int64_t next;                  // where lanes are set: from one matrix to the next
 } LinalgArray;
 enum { LINALG_ARRAYS = 4 };      // at most: buffers of a kernel
 
@@ -149,9 +166,14 @@ typedef struct LinalgKernel {
   LinalgArray array[LINALG_ARRAYS];
   bool shared;                   // all threads do one matrix after another
   int64_t group;                 // else: matrices or strips of a chunk
+  int64_t lanes;                 // small matrices that are done beside each other; 0: none are
 } LinalgKernel;
 
 enum { LINALG_STRIP = 256 };     // columns of a strip
+// Sets f->lanes (beside.c), and does matrices [first, first + lanes). False: one of them must be done by itself.
+void linalg_set_beside(LinalgKernel *f);
+size_t linalg_beside_bytes(const LinalgKernel *f);
+bool linalg_run_beside(const LinalgKernel *f, void *const *buffer, int64_t first, char *memory);
 bool linalg_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why);
 extern const CpuKernelKind cpu_kind_linalg;
 

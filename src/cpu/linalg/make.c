@@ -151,10 +151,10 @@ static int list_shapes(const HlInst *inst, const HlShape *shape[LINALG_ARRAYS]) 
   return n;
 }
 
-// Where the result takes an operand's place it must lie as that does.
+// Where the result takes an operand's place it must lie as that does. (An op's does so only if it is of the same layout.)
 static bool may_be_in_place(const LinalgKernel *f, const HlInst *inst) {
   const int from = f->what == LINALG_SOLVE, to = (int)inst->n_operands;
-  if (!hl_attr(inst, HL_A_OUTPUT_TO_OPERAND_ALIASING) && inst->op == HL_OP_CUSTOM_CALL)
+  if (!hl_has_attr(inst, HL_A_OUTPUT_TO_OPERAND_ALIASING))
     return true;
   for (int d = 0; d < f->n_outer; d++)
     if (f->outer[d] > 1 && f->array[from].outer[d] != f->array[to].outer[d])
@@ -166,12 +166,14 @@ static bool may_be_in_place(const LinalgKernel *f, const HlInst *inst) {
 
 static void set_math(LinalgMath *q, CpuLevel level, HlDtype dtype) {
   static const LinalgLevel *const levels[CPU_LEVELS] = SIMD_LEVELS(&linalg_level);
+  static const LinalgBeside *const beside[CPU_LEVELS] = SIMD_LEVELS(&linalg_beside);
   static const DotLevel *const dots[CPU_LEVELS] = SIMD_LEVELS(&dot_level);
   const bool is_wide = dtype == HL_F64;
   *q = (LinalgMath){.type = is_wide,
                     .size = is_wide ? 8 : 4,
                     .simd = level,
                     .level = levels[level],
+                    .beside = beside[level],
                     .tiles = &dots[level]->tiles[is_wide ? DOT_F64 : DOT_F32],
                     .pack = dots[level]->pack[is_wide ? DOT_WORD8 : DOT_WORD4]};
 }
@@ -225,6 +227,9 @@ static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
   f->kernel = (CpuKernel){.kind = &cpu_kind_linalg, .n_buffers = n};
   set_math(&f->math, maker->level, dtype);
   set_work(f);
+  linalg_set_beside(f);
+  if (f->lanes > 0)
+    f->group = (f->group + f->lanes - 1) / f->lanes * f->lanes;
   return &f->kernel;
 }
 

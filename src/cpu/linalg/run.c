@@ -216,12 +216,21 @@ typedef struct Batch {
 static bool run_chunk(void *user, int64_t chunk, CpuMember *member) {
   const Batch *b = user;
   const LinalgKernel *f = b->run.f;
-  char *memory = cpu_scratch(member, b->job.bytes + b->job.panels);
+  const size_t one = b->job.bytes + b->job.panels, several = linalg_beside_bytes(f);
+  char *memory = cpu_scratch(member, one > several ? one : several);
   const LinalgWork w = {.math = &f->math, .member = member, .panels = memory};
   const int64_t end = linalg_least((chunk + 1) * f->group, f->batch * f->strips);
   bool ok = memory != NULL;
-  for (int64_t item = chunk * f->group; item < end && ok; item++)
-    ok = b->job.item(&b->run, &w, item, memory + b->job.panels);
+  for (int64_t item = chunk * f->group; item < end && ok;) {
+    if (f->lanes > 0 && item + f->lanes <= end &&
+        linalg_run_beside(f, b->run.buffer, item, memory)) {
+      item += f->lanes;
+      continue;
+    }
+    const int64_t next = f->lanes > 0 ? linalg_least(item + f->lanes, end) : item + 1;
+    for (; item < next && ok; item++)
+      ok = b->job.item(&b->run, &w, item, memory + b->job.panels);
+  }
   return ok;
 }
 
