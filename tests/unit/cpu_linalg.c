@@ -268,8 +268,8 @@ static void test_bad_matrices(void **state) {
 // --- Many small ones ------------------------------------------------------------------------------
 
 static void test_batches(void **state) {
-  static const int64_t sizes[][2] = {{1, 1},   {2, 2}, {5, 5}, {8, 8},
-                                     {16, 16}, {3, 7}, {7, 3}, {17, 17}};
+  static const int64_t sizes[][2] = {{1, 1},   {2, 2}, {5, 5}, {8, 8},  {16, 16},
+                                     {32, 32}, {3, 7}, {7, 3}, {17, 17}};
   n_checked = 0;
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     for (int way = 0; way < 8; way++) {

@@ -9,7 +9,13 @@
 #include "cpu/linalg/linalg.h"
 #include "cpu/vec/vec.h"
 
-enum { LARGEST = 16, LINE = 64 };  // rows and columns
+// Rows and columns, at most: where there are more, one matrix after the other is as fast.
+enum { LARGEST = 32 };
+static const int largest[] = {[LINALG_SOLVE] = 16,
+                              [LINALG_CHOLESKY] = LARGEST,
+                              [LINALG_LU] = 16,
+                              [LINALG_QR] = LARGEST,
+                              [LINALG_REFLECTORS] = LARGEST};
 
 // Whether the elements of a matrix of a batch lie together, and those of all matrices evenly apart.
 static bool is_even(const LinalgKernel *f, LinalgArray *a, int64_t m, int64_t n) {
@@ -41,7 +47,8 @@ void linalg_set_beside(LinalgKernel *f) {
     return;
   for (int k = 0; k < f->kernel.n_buffers; k++) {
     const int64_t m = all[f->what][k].m, n = all[f->what][k].n;
-    if (m < 1 || n < 1 || m > LARGEST || n > LARGEST || !is_even(f, &f->array[k], m, n))
+    if (m < 1 || n < 1 || m > largest[f->what] || n > largest[f->what] ||
+        !is_even(f, &f->array[k], m, n))
       return;
   }
   f->lanes = lanes;

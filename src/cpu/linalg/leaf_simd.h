@@ -61,22 +61,44 @@ static void NAME(solve)(int64_t n, const void *from, int64_t l_row, int64_t l_co
 
 // --- Cholesky -------------------------------------------------------------------------------------------
 
+// Takes out of so many vectors of four rows from row j on what the rows above contribute.
+INLINE void NAME(reduce_rows)(const int vectors, T *u, int64_t j, int64_t v) {
+  V sum[4][2];
+  UNROLL for (int r = 0; r < 4; r++)
+    UNROLL for (int p = 0; p < vectors; p++) sum[r][p] = ((U *)(u + (j + r) * LINALG_LEAF))[v + p];
+  for (int64_t k = 0; k < j; k++) {
+    const T *row = u + k * LINALG_LEAF;
+    UNROLL for (int r = 0; r < 4; r++)
+      UNROLL for (int p = 0; p < vectors; p++)
+        sum[r][p] = MADD(NAME(splat)(-row[j + r]), ((const U *)row)[v + p], sum[r][p]);
+  }
+  UNROLL for (int r = 0; r < 4; r++)
+    UNROLL for (int p = 0; p < vectors; p++) ((U *)(u + (j + r) * LINALG_LEAF))[v + p] = sum[r][p];
+}
+
 static int64_t NAME(cholesky)(int64_t n, void *memory) {
   T *u = memory;
   const int64_t end = (n + LANES - 1) / LANES;
   for (int64_t j = 0; j < n; j++) {
     T *row = u + j * LINALG_LEAF;
+    int64_t v = j / LANES;
+    if (j % 4 == 0 && j > 0) {
+      for (; v + 2 <= end; v += 2)
+        NAME(reduce_rows)(2, u, j, v);
+      if (v < end)
+        NAME(reduce_rows)(1, u, j, v);
+    }
     if (!(row[j] > 0))
       return j + 1;
     const T root = SQRT(row[j]);
     const V by = NAME(splat)(root);
-    for (int64_t v = j / LANES; v < end; v++)
+    for (v = j / LANES; v < end; v++)
       ((U *)row)[v] /= by;
     row[j] = root;
-    for (int64_t i = j + 1; i < n; i++) {
+    for (int64_t i = j + 1; i < n && i % 4 != 0; i++) {
       U *below = (U *)(u + i * LINALG_LEAF);
       const V factor = NAME(splat)(-row[i]);
-      for (int64_t v = i / LANES; v < end; v++)
+      for (v = i / LANES; v < end; v++)
         below[v] = MADD(factor, ((U *)row)[v], below[v]);
     }
   }

@@ -124,7 +124,7 @@ bool linalg_product(const LinalgWork *w, int how, const LinalgMatrix *a, const L
                           c);
   const int64_t chunks =
       (c->rows + CHUNK_ROWS - 1) / CHUNK_ROWS * ((c->columns + CHUNK_COLUMNS - 1) / CHUNK_COLUMNS);
-  const double flops = 2.0 * (double)c->rows * (double)c->columns * (double)a->columns;
+  const double terms = (double)c->rows * (double)c->columns * (double)a->columns;
   Shared s = {w->math, how, a, b, c};
-  return cpu_parallel(w->team, chunks, flops * 2e-11 * w->math->size / 4, multiply_chunk, &s);
+  return cpu_parallel(w->team, chunks, terms * 1e-11 * w->math->size, multiply_chunk, &s);
 }
