@@ -5,6 +5,7 @@
 Tables, by default all:
   steady      a run of each benchmark program: wall time on N threads, and processor time on one
   models      the same of models, on inputs made up here
+  linear      the same of factorisations and triangular systems
   compile     from the bytes of a file to a program that can run, one thread: benchmarks, jax/ programs, models
   memory      bytes of a run of a model: arguments, results, temporaries, as both compilers tell
   process     from the start of a process to the end, with the first result of jax/mlp
@@ -120,6 +121,35 @@ for (group, name), (make, _) in g.CASES.items():
 """
 
 
+LINEAR = """
+import os, sys
+import jax, jax.numpy as jnp, numpy as np
+from jax.scipy.linalg import solve_triangular
+rng = np.random.default_rng(0)
+def noise(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+def definite(*shape):
+    a = noise(*shape)
+    return a @ np.swapaxes(a, -1, -2) + shape[-1] * np.eye(shape[-1], dtype=np.float32)
+def triangle(*shape):
+    return np.tril(noise(*shape)) / np.float32(shape[-1]) + np.eye(shape[-1], dtype=np.float32)
+def cholesky(a):
+    return jnp.linalg.cholesky(a, symmetrize_input=False)
+def lu(a):
+    return jax.lax.linalg.lu(a)[:2]
+def solve(a, b):
+    return jax.lax.linalg.triangular_solve(a, b, left_side=True, lower=True)
+for size, shape in (("512", (512, 512)), ("1000x8", (1000, 8, 8))):
+    for name, f, args in (("cholesky", cholesky, [definite(*shape)]), ("lu", lu, [noise(*shape)]), ("qr", jnp.linalg.qr, [noise(*shape)]),
+                          ("solve", solve, [triangle(*shape), noise(*shape)])):
+        folder = f"{sys.argv[1]}/{name}_{size}"
+        os.makedirs(folder, exist_ok=True)
+        np.savez(folder + "/args.npz", **{f"a{k}": a for k, a in enumerate(args)})
+        with open(folder + "/before.hlo", "w") as file:
+            file.write(jax.jit(f).lower(*args).as_text("hlo"))
+"""
+
+
 def folders(path):
     return [Case(os.path.basename(d), os.path.join(d, "before.hlo"), os.path.join(d, "args.npz"))
             for d in sorted(glob.glob(path + "/*")) if os.path.exists(os.path.join(d, "args.npz"))]
@@ -221,6 +251,14 @@ def models(a):
         except RuntimeError as problem:
             problem_row(a, case, problem)
     return steady_table(a, [case for case in cases if os.path.exists(case.args)])
+
+
+@table
+def linear(a):
+    path = os.path.join(a.cases, "..", "bench-linear")
+    if not folders(path):
+        subprocess.run([sys.executable, "-c", LINEAR, path], check=True, env=dict(os.environ, JAX_PLATFORMS="cpu"))
+    return steady_table(a, [c for c in folders(path) if a.only in c.name])
 
 
 def compile_row(a, case):

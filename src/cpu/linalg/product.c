@@ -1,7 +1,7 @@
 // cpu/linalg/product.c: c += a b and c -= a b by the tiles of cpu/dot, alone or by a team.
 //
-// As a dot does: a block of b is packed, a strip of rows of a after the other, and tiles add to c where it lies. What is
-// subtracted is negated when it is packed. Of an upper triangle tiles that lie below the diagonal are left out.
+// As a dot does: a block of b is packed (or read where it lies, if it is small), a strip of rows of a after the other, and tiles
+// add to c where it lies. What is subtracted is negated when it is packed. Of an upper triangle tiles that lie below the diagonal are left out.
 
 #include <string.h>
 
@@ -26,33 +26,38 @@ size_t linalg_panel_bytes(const LinalgMath *q, int64_t rows, int64_t columns, in
                                                linalg_least(depth, t->kc) * q->size);
 }
 
-// A strip of rows and a block of columns, packed, and how far the first row lies below the first column.
+// A strip of rows: `a_panel` bytes from one panel of a tile's rows to the next, and steps in elements; and a block of columns: panels, `panel` bytes from one to the next and `step` elements from row to row,
+// but for what is left of a panel, which is packed. How far the first row lies below the first column.
 typedef struct Strip {
-  const char *a, *b;
-  int64_t depth, below;
+  const char *a;
+  int64_t a_panel, a_row, a_step;
+  const char *b, *rest;
+  int64_t panel, step, depth, below;
 } Strip;
 
 static void multiply(const LinalgMath *q, const Strip *s, const LinalgMatrix *c) {
   _Alignas(64) char edge[DOT_MAX_MR * DOT_MAX_ROW];
   const DotTiles *t = q->tiles;
-  const int64_t size = q->size, row = c->row * size, panel = t->nr * s->depth * size;
+  const int64_t size = q->size, row = c->row * size;
   for (int64_t j = 0; j < c->columns; j += t->nr) {
-    const char *b = s->b + j * s->depth * size, *a = s->a;
+    const bool whole = c->columns - j >= t->nr;
+    const char *b = whole ? s->b + j / t->nr * s->panel : s->rest, *a = s->a;
+    const int64_t step = whole ? s->step : t->nr;
     const size_t width = (size_t)(linalg_least(t->nr, c->columns - j) * size);
     for (int64_t i = 0; i < c->rows && s->below + i < j + t->nr; i += t->mr) {
       const int64_t n = linalg_least(t->mr, c->rows - i);
       char *to = c->at + i * row + j * size;
-      const char *soon = b + panel + i / t->mr % 2 * LINE;
-      if (c->columns - j >= t->nr) {
-        t->rows[n](s->depth, a, 1, t->mr, b, t->nr, to, c->row, true, soon, t->nr * size);
+      const char *soon = b + s->panel + i / t->mr % 2 * LINE;
+      if (whole) {
+        t->rows[n](s->depth, a, s->a_row, s->a_step, b, step, to, c->row, true, soon, step * size);
       } else {
         for (int64_t r = 0; r < n; r++)
           memcpy(edge + r * t->nr * size, to + r * row, width);
-        t->rows[n](s->depth, a, 1, t->mr, b, t->nr, edge, t->nr, true, soon, t->nr * size);
+        t->rows[n](s->depth, a, s->a_row, s->a_step, b, step, edge, t->nr, true, soon, step * size);
         for (int64_t r = 0; r < n; r++)
           memcpy(to + r * row, edge + r * t->nr * size, width);
       }
-      a += t->mr * s->depth * size;
+      a += s->a_panel;
     }
   }
 }
@@ -64,28 +69,67 @@ static void pack(const LinalgMath *q, const LinalgMatrix *m, int64_t width, char
             m->row, m->column);
 }
 
+// The panels of b's rows [k, k + depth) and columns [j, j + n), packed into `memory` unless tiles read them where they lie.
+static Strip columns_of(const LinalgMath *q, bool as_it_lies, const LinalgMatrix *b, int64_t k,
+                        int64_t depth, int64_t j, int64_t n, char *memory) {
+  const DotTiles *t = q->tiles;
+  const int64_t first = as_it_lies ? n / t->nr * t->nr : 0;
+  const LinalgMatrix whole = linalg_part(q, b, k, j, depth, n),
+                     rest = linalg_turned(linalg_part(q, &whole, 0, first, depth, n - first));
+  const int64_t panel = t->nr * depth * q->size;
+  pack(q, &rest, t->nr, memory);
+  if (as_it_lies)
+    return (Strip){
+        .b = whole.at, .rest = memory, .panel = t->nr * q->size, .step = b->row, .depth = depth};
+  return (Strip){.b = memory,
+                 .rest = memory + n / t->nr * panel,
+                 .panel = panel,
+                 .step = t->nr,
+                 .depth = depth};
+}
+
+// Some rows of a: packed, if many columns want them or they are to be negated.
+static void set_rows(const LinalgMath *q, Strip *s, bool negate, int64_t columns,
+                     const LinalgMatrix *a, char *memory) {
+  const DotTiles *t = q->tiles;
+  if (!negate && columns <= t->direct_columns) {
+    s->a = a->at;
+    s->a_panel = t->mr * a->row * q->size;
+    s->a_row = a->row;
+    s->a_step = a->column;
+    return;
+  }
+  pack(q, a, t->mr, memory);
+  if (negate)
+    q->level->negate[q->type](round_up(a->rows, t->mr) * a->columns, memory);
+  s->a = memory;
+  s->a_panel = t->mr * a->columns * q->size;
+  s->a_row = 1;
+  s->a_step = t->mr;
+}
+
 // `below`: of c's first row and column; far above the diagonal where all of c is wanted.
 static bool multiply_alone(const LinalgWork *w, bool negate, int64_t below, const LinalgMatrix *a,
                            const LinalgMatrix *b, const LinalgMatrix *c) {
   const LinalgMath *q = w->math;
   const DotTiles *t = q->tiles;
+  const bool as_it_lies = b->column == 1 && c->rows <= t->direct_rows &&
+                          b->rows * b->columns * q->size <= t->direct_bytes;
   char *rows = w->panels, *columns = rows + rows_bytes(q, c->rows, a->columns);
   for (int64_t j = 0; j < c->columns; j += HOT) {
     const int64_t n = linalg_least(HOT, c->columns - j);
     for (int64_t k = 0; k < a->columns; k += t->kc) {
       const int64_t depth = linalg_least(t->kc, a->columns - k);
-      const LinalgMatrix block = linalg_turned(linalg_part(q, b, k, j, depth, n));
       if (n * depth * c->rows > 1 << 20 && cpu_unwanted(w->member))
         return false;
-      pack(q, &block, t->nr, columns);
+      Strip s = columns_of(q, as_it_lies, b, k, depth, j, n, columns);
       for (int64_t i = 0; i < c->rows && below + i < j + n; i += t->mc) {
         const int64_t m = linalg_least(t->mc, c->rows - i);
         const LinalgMatrix strip = linalg_part(q, a, i, k, m, depth),
                            to = linalg_part(q, c, i, j, m, n);
-        pack(q, &strip, t->mr, rows);
-        if (negate)
-          q->level->negate[q->type](round_up(m, t->mr) * depth, rows);
-        multiply(q, &(Strip){rows, columns, depth, below + i - j}, &to);
+        set_rows(q, &s, negate, c->columns, &strip, rows);
+        s.below = below + i - j;
+        multiply(q, &s, &to);
       }
     }
   }

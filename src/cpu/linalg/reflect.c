@@ -80,9 +80,12 @@ static bool apply(const LinalgWork *w, const LinalgMatrix *a, const char *tau, b
                      product = linalg_part(q, &r->product, 0, 0, n, c->columns);
   take_reflectors(q, a, &v);
   linalg_fill(q, &product, 0);
-  return set_inverse(w, &v, tau, &s) && linalg_product(w, LINALG_ADD, &v_turned, c, &product) &&
-         linalg_solve(w, turned, false, turned ? &s_turned : &s, &product) &&
-         linalg_product(w, LINALG_SUBTRACT, &v, &product, c);
+  if (!set_inverse(w, &v, tau, &s) || !linalg_product(w, LINALG_ADD, &v_turned, c, &product) ||
+      !linalg_solve(w, turned, false, turned ? &s_turned : &s, &product))
+    return false;
+  for (int64_t k = 0; k < n; k++)
+    q->level->negate[q->type](product.columns, product.at + k * product.row * q->size);
+  return linalg_product(w, LINALG_ADD, &v, &product, c);
 }
 
 // --- QR -------------------------------------------------------------------------------------------
