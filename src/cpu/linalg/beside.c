@@ -18,7 +18,8 @@ static const int largest[] = {[LINALG_SOLVE] = 16,
                               [LINALG_REFLECTORS] = LARGEST};
 
 // Whether the elements of a matrix of a batch lie together, and those of all matrices evenly apart.
-static bool is_even(const LinalgKernel *f, LinalgArray *a, int64_t m, int64_t n) {
+static bool is_even(const LinalgKernel *f, LinalgArray *a) {
+  const int64_t m = a->rows, n = a->columns;
   const bool by_rows = a->column == 1 || n == 1, by_columns = a->row == 1 || m == 1;
   int64_t next = -1;
   for (int d = f->n_outer - 1; d >= 0; d--) {
@@ -33,22 +34,12 @@ static bool is_even(const LinalgKernel *f, LinalgArray *a, int64_t m, int64_t n)
 }
 
 void linalg_set_beside(LinalgKernel *f) {
-  const int64_t least = linalg_least(f->m, f->n);
-  const struct {
-    int64_t m, n;
-  } all[][LINALG_ARRAYS] = {// as they stand in the buffers
-                            [LINALG_SOLVE] = {{f->k, f->k}, {f->m, f->n}, {f->m, f->n}},
-                            [LINALG_CHOLESKY] = {{f->m, f->n}, {f->m, f->n}, {1, 1}},
-                            [LINALG_LU] = {{f->m, f->n}, {f->m, f->n}, {least, 1}, {1, 1}},
-                            [LINALG_QR] = {{f->m, f->n}, {f->m, f->n}, {least, 1}},
-                            [LINALG_REFLECTORS] = {{f->m, f->n}, {f->k, 1}, {f->m, f->n}}};
   const int lanes = f->math.beside->lanes[f->math.type];
   if (f->batch < lanes)
     return;
   for (int k = 0; k < f->kernel.n_buffers; k++) {
-    const int64_t m = all[f->what][k].m, n = all[f->what][k].n;
-    if (m < 1 || n < 1 || m > largest[f->what] || n > largest[f->what] ||
-        !is_even(f, &f->array[k], m, n))
+    const int64_t m = f->array[k].rows, n = f->array[k].columns;
+    if (m < 1 || n < 1 || m > largest[f->what] || n > largest[f->what] || !is_even(f, &f->array[k]))
       return;
   }
   f->lanes = lanes;
@@ -72,17 +63,18 @@ static char *array_at(const Group *g, int which, int size) {
 }
 
 // A plane of an array's matrices; strides in vectors.
-static LinalgMatrix load(const Group *g, int which, int64_t rows, int64_t columns, char *plane) {
+static LinalgMatrix load(const Group *g, int which, char *plane) {
   const LinalgMath *q = &g->f->math;
   const LinalgArray *a = &g->f->array[which];
-  vec_transpose(q->simd, q->size)(g->f->lanes, rows * columns, plane, g->f->lanes,
+  vec_transpose(q->simd, q->size)(g->f->lanes, a->rows * a->columns, plane, g->f->lanes,
                                   array_at(g, which, q->size), a->next);
-  return (LinalgMatrix){plane, rows, columns, a->row, a->column};
+  return (LinalgMatrix){plane, a->rows, a->columns, a->row, a->column};
 }
 
-static void store(const Group *g, int which, int64_t n, const char *plane, int size) {
-  vec_transpose(g->f->math.simd, size)(n, g->f->lanes, array_at(g, which, size),
-                                       g->f->array[which].next, plane, g->f->lanes);
+static void store(const Group *g, int which, const char *plane, int size) {
+  const LinalgArray *a = &g->f->array[which];
+  vec_transpose(g->f->math.simd, size)(a->rows * a->columns, g->f->lanes, array_at(g, which, size),
+                                       a->next, plane, g->f->lanes);
 }
 
 // The same plane in the order of another array's elements.
@@ -111,7 +103,7 @@ static bool solve(const Group *g, char *const plane[3]) {
   const LinalgMath *q = &f->math;
   const int64_t vector = f->lanes * q->size, last = f->k - 1;
   const bool turned = f->turned == f->left, lower = f->lower != turned;
-  LinalgMatrix a = load(g, 0, f->k, f->k, plane[0]), b = load(g, 1, f->m, f->n, plane[1]);
+  LinalgMatrix a = load(g, 0, plane[0]), b = load(g, 1, plane[1]);
   const LinalgMatrix out = reorder(g, &b, 2, plane[2]);
   LinalgMatrix x = f->left ? out : linalg_turned(out);
   a = turned ? linalg_turned(a) : a;
@@ -123,14 +115,14 @@ static bool solve(const Group *g, char *const plane[3]) {
     x.row = -x.row;
   }
   q->beside->solve[q->type](f->unit, &a, &x);
-  store(g, 2, f->m * f->n, out.at, q->size);
+  store(g, 2, out.at, q->size);
   return true;
 }
 
 static bool cholesky(const Group *g, char *const plane[3]) {
   const LinalgKernel *f = g->f;
   const LinalgMath *q = &f->math;
-  const LinalgMatrix a = load(g, 0, f->n, f->n, plane[0]), out = reorder(g, &a, 1, plane[1]),
+  const LinalgMatrix a = load(g, 0, plane[0]), out = reorder(g, &a, 1, plane[1]),
                      u = f->lower ? linalg_turned(out) : out;
   if (!q->beside->cholesky[q->type](&u))
     return false;
@@ -138,7 +130,7 @@ static bool cholesky(const Group *g, char *const plane[3]) {
   for (int64_t i = 1; i < f->n && f->is_op; i++)
     for (int64_t j = 0; j < i; j++)
       memset(u.at + (size_t)(i * u.row + j * u.column) * vector, 0, vector);
-  store(g, 1, f->n * f->n, out.at, q->size);
+  store(g, 1, out.at, q->size);
   if (!f->is_op)
     put_zeros(g, 2);
   return true;
@@ -148,10 +140,10 @@ static bool lu(const Group *g, char *const plane[3]) {
   const LinalgKernel *f = g->f;
   const LinalgMath *q = &f->math;
   const int64_t n = linalg_least(f->m, f->n);
-  const LinalgMatrix a = load(g, 0, f->m, f->n, plane[0]), out = reorder(g, &a, 1, plane[1]);
+  const LinalgMatrix a = load(g, 0, plane[0]), out = reorder(g, &a, 1, plane[1]);
   if (!q->beside->lu[q->type](&out, plane[2]))
     return false;
-  store(g, 1, f->m * f->n, out.at, q->size);
+  store(g, 1, out.at, q->size);
   for (int64_t k = 0; k < n * f->lanes; k++) {  // as wide as elements, from 0
     const char *from = plane[2] + k * q->size;
     int32_t pivot;
@@ -159,7 +151,7 @@ static bool lu(const Group *g, char *const plane[3]) {
     pivot++;
     memcpy(plane[2] + k * 4, &pivot, sizeof pivot);
   }
-  store(g, 2, n, plane[2], 4);
+  store(g, 2, plane[2], 4);
   put_zeros(g, 3);
   return true;
 }
@@ -167,21 +159,21 @@ static bool lu(const Group *g, char *const plane[3]) {
 static bool qr(const Group *g, char *const plane[3]) {
   const LinalgKernel *f = g->f;
   const LinalgMath *q = &f->math;
-  const LinalgMatrix a = load(g, 0, f->m, f->n, plane[0]), out = reorder(g, &a, 1, plane[1]);
+  const LinalgMatrix a = load(g, 0, plane[0]), out = reorder(g, &a, 1, plane[1]);
   if (!q->beside->qr[q->type](&out, plane[2]))
     return false;
-  store(g, 1, f->m * f->n, out.at, q->size);
-  store(g, 2, linalg_least(f->m, f->n), plane[2], q->size);
+  store(g, 1, out.at, q->size);
+  store(g, 2, plane[2], q->size);
   return true;
 }
 
 static bool reflectors(const Group *g, char *const plane[3]) {
   const LinalgKernel *f = g->f;
   const LinalgMath *q = &f->math;
-  const LinalgMatrix a = load(g, 0, f->m, f->n, plane[0]), out = reorder(g, &a, 2, plane[1]),
-                     tau = load(g, 1, f->k, 1, plane[2]);
+  const LinalgMatrix a = load(g, 0, plane[0]), out = reorder(g, &a, 2, plane[1]),
+                     tau = load(g, 1, plane[2]);
   q->beside->reflectors[q->type](&out, f->k, tau.at);
-  store(g, 2, f->m * f->n, out.at, q->size);
+  store(g, 2, out.at, q->size);
   return true;
 }
 

@@ -9,9 +9,8 @@
 //   LU                  columns in halves: the left one, its exchanges of rows and a solve on the right, a22 -= l21 u12
 //   QR                  blocks of reflectors, which are applied together                                reflect.c
 //
-// Small matrices are done as many at once as a vector has lanes (beside.c).
-// Matrices of a batch are shared among threads; of few large ones products and systems are, by rows and columns. No element's
-// arithmetic depends on how that is cut.
+// Matrices of a batch are shared among threads, small ones as many at once as a vector has lanes (beside.c); of few large ones
+// products and systems are shared, by rows and columns. No element's arithmetic depends on how that is cut.
 #ifndef HILO_CPU_LINALG_LINALG_H
 #define HILO_CPU_LINALG_LINALG_H
 
@@ -20,6 +19,12 @@
 
 // Rows of a leaf of a triangle; bytes of a row of a leaf of columns (a panel).
 enum { LINALG_LEAF = 32, LINALG_PANEL = 64 };
+
+// Element (i, j) is at at[i * row + j * column], counted in elements.
+typedef struct LinalgMatrix {
+  char *at;
+  int64_t rows, columns, row, column;
+} LinalgMatrix;
 
 // The leaves, each for float and for double. A leaf of a triangle has LINALG_LEAF elements from row to row, one of columns as
 // many as LINALG_PANEL bytes hold; what lies beyond its n columns may be written.
@@ -37,8 +42,6 @@ typedef struct LinalgLevel {
   void (*negate[2])(int64_t n, void *x);
 } LinalgLevel;
 SIMD_DECLARE(const LinalgLevel, linalg_level);
-
-typedef struct LinalgMatrix LinalgMatrix;
 
 // The same of small matrices beside each other: an element is a vector, of which each lane is another matrix's; strides are in
 // vectors. False: a matrix wants to be looked at by itself; what is there is lost.
@@ -69,12 +72,6 @@ typedef struct LinalgWork {
   const CpuMember *member;
   char *panels;                  // linalg_panel_bytes
 } LinalgWork;
-
-// Element (i, j) is at at[i * row + j * column], counted in elements.
-struct LinalgMatrix {
-  char *at;
-  int64_t rows, columns, row, column;
-};
 
 static inline int64_t linalg_least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -145,9 +142,9 @@ bool linalg_reflectors(const LinalgWork *w, const LinalgMatrix *a, int64_t n, co
 
 typedef enum LinalgWhat { LINALG_SOLVE, LINALG_CHOLESKY, LINALG_LU, LINALG_QR, LINALG_REFLECTORS } LinalgWhat;
 
-// An array of matrices, vectors or numbers: how far apart their elements lie, and those of a batch.
+// An array of matrices, vectors (of one column) or numbers: how far apart their elements lie, and those of a batch.
 typedef struct LinalgArray {
-  int64_t row, column;
+  int64_t rows, columns, row, column;
   const int64_t *outer;
   int64_t next;                  // where lanes are set: from one matrix to the next
 } LinalgArray;

@@ -1,6 +1,7 @@
 // cpu/linalg/make.c: which ops and custom calls are systems and factorisations that we compute.
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "cpu/linalg/linalg.h"
 #include "eval/custom.h"
@@ -62,58 +63,45 @@ static bool ask(LinalgKernel *f, const HlInst *inst) {
 
 // --- Arrays -------------------------------------------------------------------------------------------
 
-// Behind a batch a matrix of m x n, a vector of m, or a number (-1: not there) of a type. The largest: an operand's.
+// What an array has behind the dimensions of the batch, and of which type.
 typedef struct Want {
-  bool is_number;  // s32, else the type of elements
+  int tail;  // 2: a matrix of m x n, 1: a vector of m, 0: a number
   int64_t m, n;
+  bool is_number;  // s32, else the type of elements
 } Want;
 
 static bool take_array(LinalgKernel *f, HlArena *arena, int which, const HlShape *shape,
                        const Want *want, HlDtype dtype) {
-  const int tail = (want->m >= 0) + (want->n >= 0), first = shape->rank - tail;
-  if (!hl_shape_is_array(shape) || hl_shape_is_dynamic(shape) || first != f->n_outer ||
+  const int tail = want->tail;
+  if (!hl_shape_is_array(shape) || hl_shape_is_dynamic(shape) || shape->rank != f->n_outer + tail ||
       shape->dtype != (want->is_number ? HL_S32 : dtype) ||
-      (tail > 0 && shape->dim[first] != want->m) || (tail > 1 && shape->dim[first + 1] != want->n))
+      (tail > 0 && shape->dim[f->n_outer] != want->m) ||
+      (tail > 1 && shape->dim[f->n_outer + 1] != want->n))
     return false;
-  for (int d = 0; d < first; d++)
+  for (int d = 0; d < f->n_outer; d++)
     if (shape->dim[d] != f->outer[d])
       return false;
   const int64_t *stride = cpu_strides(arena, shape);
-  f->array[which] = (LinalgArray){.row = tail > 0 ? stride[first] : 0,
-                                  .column = tail > 1 ? stride[first + 1] : 0,
+  f->array[which] = (LinalgArray){.rows = tail > 0 ? want->m : 1,
+                                  .columns = tail > 1 ? want->n : 1,
+                                  .row = tail > 0 ? stride[f->n_outer] : 0,
+                                  .column = tail > 1 ? stride[f->n_outer + 1] : 0,
                                   .outer = stride};
   return true;
 }
 
 // What buffers there must be; how many.
 static int wanted(const LinalgKernel *f, Want want[LINALG_ARRAYS]) {
-  const int64_t least = linalg_least(f->m, f->n);
-  const Want matrix = {.m = f->m, .n = f->n}, triangle = {.m = f->k, .n = f->k},
-             pivots = {true, least, -1}, info = {true, -1, -1};
-  switch (f->what) {
-  case LINALG_SOLVE:
-    want[0] = triangle;
-    want[1] = want[2] = matrix;
-    return 3;
-  case LINALG_CHOLESKY:
-    want[0] = want[1] = matrix;
-    want[2] = info;
-    return f->is_op ? 2 : 3;
-  case LINALG_LU:
-    want[0] = want[1] = matrix;
-    want[2] = pivots;
-    want[3] = info;
-    return 4;
-  case LINALG_QR:
-    want[0] = want[1] = matrix;
-    want[2] = (Want){false, least, -1};
-    return 3;
-  case LINALG_REFLECTORS:
-    want[0] = want[2] = matrix;
-    want[1] = (Want){false, f->k, -1};
-    return 3;
-  }
-  return 0;
+  const Want matrix = {2, f->m, f->n, false}, triangle = {2, f->k, f->k, false},
+             taken = {1, f->k, 1, false}, vector = {1, linalg_least(f->m, f->n), 1, false},
+             pivots = {1, linalg_least(f->m, f->n), 1, true}, info = {0, 1, 1, true};
+  const Want all[][LINALG_ARRAYS] = {[LINALG_SOLVE] = {triangle, matrix, matrix},
+                                     [LINALG_CHOLESKY] = {matrix, matrix, info},
+                                     [LINALG_LU] = {matrix, matrix, pivots, info},
+                                     [LINALG_QR] = {matrix, matrix, vector},
+                                     [LINALG_REFLECTORS] = {matrix, taken, matrix}};
+  memcpy(want, all[f->what], sizeof *all);
+  return f->what == LINALG_LU ? 4 : f->what == LINALG_CHOLESKY && f->is_op ? 2 : 3;
 }
 
 // Sizes from the operands: false if there can be none.
@@ -138,7 +126,7 @@ static bool take_sizes(LinalgKernel *f, const HlInst *inst, const HlShape *const
   }
 }
 
-// Every operand and result is an array; NULL: they are too many.
+// The operands and the arrays of the result; how many, 0: they are too many.
 static int list_shapes(const HlInst *inst, const HlShape *shape[LINALG_ARRAYS]) {
   int n = 0;
   const int results = cpu_leaf_count(inst->shape);
@@ -238,7 +226,10 @@ static void print(HlBuf *out, const CpuKernel *kernel) {
                                       "products of reflectors"};
   const LinalgKernel *f = (const LinalgKernel *)kernel;
   hl_buf_printf(out, "%s: %" PRId64 " of %" PRId64 " x %" PRId64 ", %s\n", names[f->what], f->batch,
-                f->m, f->n, f->shared ? "one after another" : "shared among threads");
+                f->m, f->n,
+                f->shared      ? "shared among threads"
+                : f->lanes > 0 ? "several in a vector"
+                               : "each by a thread");
 }
 
 const CpuKernelKind cpu_kind_linalg = {"linalg", make, linalg_run, print};

@@ -1,11 +1,14 @@
 // cpu/linalg/product.c: c += a b and c -= a b by the tiles of cpu/dot, alone or by a team.
 //
 // As a dot does: a block of b is packed (or read where it lies, if it is small), a strip of rows of a after the other, and tiles
-// add to c where it lies. What is subtracted is negated when it is packed. Of an upper triangle tiles that lie below the diagonal are left out.
+// add to c where it lies. What is subtracted is negated when it is packed. Of an upper triangle tiles that lie below the diagonal
+// are left out.
 
 #include <string.h>
 
 #include "cpu/linalg/linalg.h"
+
+static const int64_t far_above = INT64_MIN / 2;  // the diagonal: all of c is wanted
 
 // Columns of a block of b; rows and columns of a chunk of c.
 enum { HOT = 512, CHUNK_ROWS = 256, CHUNK_COLUMNS = 512, LINE = 64 };
@@ -26,8 +29,8 @@ size_t linalg_panel_bytes(const LinalgMath *q, int64_t rows, int64_t columns, in
                                                linalg_least(depth, t->kc) * q->size);
 }
 
-// A strip of rows: `a_panel` bytes from one panel of a tile's rows to the next, and steps in elements; and a block of columns: panels, `panel` bytes from one to the next and `step` elements from row to row,
-// but for what is left of a panel, which is packed. How far the first row lies below the first column.
+// What tiles read. Of a strip of rows: panels, `a_panel` bytes from one to the next, and steps in elements. Of a block of columns
+// the same, but for what is left of a panel (`rest`), which is packed. And how far the first row lies below the first column.
 typedef struct Strip {
   const char *a;
   int64_t a_panel, a_row, a_step;
@@ -108,7 +111,7 @@ static void set_rows(const LinalgMath *q, Strip *s, bool negate, int64_t columns
   s->a_step = t->mr;
 }
 
-// `below`: of c's first row and column; far above the diagonal where all of c is wanted.
+// `below`: how far c's first row lies below its first column.
 static bool multiply_alone(const LinalgWork *w, bool negate, int64_t below, const LinalgMatrix *a,
                            const LinalgMatrix *b, const LinalgMatrix *c) {
   const LinalgMath *q = w->math;
@@ -120,6 +123,8 @@ static bool multiply_alone(const LinalgWork *w, bool negate, int64_t below, cons
     const int64_t n = linalg_least(HOT, c->columns - j);
     for (int64_t k = 0; k < a->columns; k += t->kc) {
       const int64_t depth = linalg_least(t->kc, a->columns - k);
+      if (below >= j + n)
+        break;
       if (n * depth * c->rows > 1 << 20 && cpu_unwanted(w->member))
         return false;
       Strip s = columns_of(q, as_it_lies, b, k, depth, j, n, columns);
@@ -157,15 +162,14 @@ static bool multiply_chunk(void *user, int64_t chunk, CpuMember *member) {
   const LinalgMatrix a = linalg_part(q, s->a, i, 0, rows, depth),
                      b = linalg_part(q, s->b, 0, j, depth, columns),
                      c = linalg_part(q, s->c, i, j, rows, columns);
-  return multiply_alone(&w, s->how & LINALG_SUBTRACT,
-                        s->how & LINALG_UPPER ? i - j : -INT64_MAX / 2, &a, &b, &c);
+  return multiply_alone(&w, s->how & LINALG_SUBTRACT, s->how & LINALG_UPPER ? i - j : far_above, &a,
+                        &b, &c);
 }
 
 bool linalg_product(const LinalgWork *w, int how, const LinalgMatrix *a, const LinalgMatrix *b,
                     const LinalgMatrix *c) {
   if (!w->team)
-    return multiply_alone(w, how & LINALG_SUBTRACT, how & LINALG_UPPER ? 0 : -INT64_MAX / 2, a, b,
-                          c);
+    return multiply_alone(w, how & LINALG_SUBTRACT, how & LINALG_UPPER ? 0 : far_above, a, b, c);
   const int64_t chunks =
       (c->rows + CHUNK_ROWS - 1) / CHUNK_ROWS * ((c->columns + CHUNK_COLUMNS - 1) / CHUNK_COLUMNS);
   const double terms = (double)c->rows * (double)c->columns * (double)a->columns;

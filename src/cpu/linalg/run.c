@@ -22,15 +22,10 @@ static char *element_of(const Run *run, int which, int64_t batch, int size) {
   return (char *)run->buffer[which] + at * size;
 }
 
-static LinalgMatrix matrix_of(const Run *run, int which, int64_t batch, int64_t rows,
-                              int64_t columns) {
+static LinalgMatrix matrix_of(const Run *run, int which, int64_t batch) {
   const LinalgArray *a = &run->f->array[which];
-  return (LinalgMatrix){element_of(run, which, batch, run->f->math.size), rows, columns, a->row,
-                        a->column};
-}
-
-static LinalgMatrix vector_of(const Run *run, int which, int64_t batch, int64_t n) {
-  return linalg_turned(matrix_of(run, which, batch, n, 1));
+  return (LinalgMatrix){element_of(run, which, batch, run->f->math.size), a->rows, a->columns,
+                        a->row, a->column};
 }
 
 static void put_info(const Run *run, int which, int64_t batch, int64_t info) {
@@ -61,8 +56,8 @@ static bool solve_item(const Run *run, const LinalgWork *w, int64_t item, char *
   const LinalgKernel *f = run->f;
   const LinalgMath *q = &f->math;
   const int64_t batch = item / f->strips, first = item % f->strips * LINALG_STRIP;
-  LinalgMatrix a = matrix_of(run, 0, batch, f->k, f->k), b = matrix_of(run, 1, batch, f->m, f->n),
-               x = matrix_of(run, 2, batch, f->m, f->n);
+  LinalgMatrix a = matrix_of(run, 0, batch), b = matrix_of(run, 1, batch),
+               x = matrix_of(run, 2, batch);
   const bool turned = f->turned == f->left;
   a = turned ? linalg_turned(a) : a;
   b = f->left ? b : linalg_turned(b);
@@ -92,7 +87,7 @@ static bool has_infinite_pivot(const LinalgMath *q, const LinalgMatrix *u) {
 static bool cholesky_item(const Run *run, const LinalgWork *w, int64_t item, char *memory) {
   const LinalgKernel *f = run->f;
   const LinalgMath *q = &f->math;
-  LinalgMatrix a = matrix_of(run, 0, item, f->n, f->n), out = matrix_of(run, 1, item, f->n, f->n);
+  LinalgMatrix a = matrix_of(run, 0, item), out = matrix_of(run, 1, item);
   a = f->lower ? linalg_turned(a) : a;
   out = f->lower ? linalg_turned(out) : out;
   char *leaf = memory;
@@ -114,8 +109,7 @@ static bool cholesky_item(const Run *run, const LinalgWork *w, int64_t item, cha
 static bool lu_item(const Run *run, const LinalgWork *w, int64_t item, char *memory) {
   const LinalgKernel *f = run->f;
   const LinalgMath *q = &f->math;
-  const LinalgMatrix from = matrix_of(run, 0, item, f->m, f->n),
-                     to = matrix_of(run, 1, item, f->m, f->n);
+  const LinalgMatrix from = matrix_of(run, 0, item), to = matrix_of(run, 1, item);
   const int64_t n = linalg_least(f->m, f->n), leaf = panel_of(f);
   char *panel = memory;
   memory += leaf > 0 ? 0 : f->m * LINALG_PANEL;
@@ -138,10 +132,9 @@ static bool lu_item(const Run *run, const LinalgWork *w, int64_t item, char *mem
 static bool qr_item(const Run *run, const LinalgWork *w, int64_t item, char *memory) {
   const LinalgKernel *f = run->f;
   const LinalgMath *q = &f->math;
-  const LinalgMatrix from = matrix_of(run, 0, item, f->m, f->n),
-                     to = matrix_of(run, 1, item, f->m, f->n);
+  const LinalgMatrix from = matrix_of(run, 0, item), to = matrix_of(run, 1, item);
   const int64_t n = linalg_least(f->m, f->n);
-  const LinalgMatrix tau = vector_of(run, 2, item, n);
+  const LinalgMatrix tau = linalg_turned(matrix_of(run, 2, item));
   const LinalgMatrix a = own(q, &memory, f->m, f->n, panel_of(f));
   LinalgReflect r = linalg_reflect_new(q, memory, f->m, f->n);
   if (panel_of(f) > 0)
@@ -158,8 +151,8 @@ static bool qr_item(const Run *run, const LinalgWork *w, int64_t item, char *mem
 static bool reflectors_item(const Run *run, const LinalgWork *w, int64_t item, char *memory) {
   const LinalgKernel *f = run->f;
   const LinalgMath *q = &f->math;
-  const LinalgMatrix from = matrix_of(run, 0, item, f->m, f->n),
-                     tau = vector_of(run, 1, item, f->k), to = matrix_of(run, 2, item, f->m, f->n);
+  const LinalgMatrix from = matrix_of(run, 0, item), tau = linalg_turned(matrix_of(run, 1, item)),
+                     to = matrix_of(run, 2, item);
   const LinalgMatrix a = linalg_new(q, &memory, f->m, f->n),
                      product = linalg_new(q, &memory, f->m, f->n);
   LinalgReflect r = linalg_reflect_new(q, memory, f->m, f->n);
