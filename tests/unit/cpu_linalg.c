@@ -13,15 +13,17 @@
 #include "support/cpu_check.h"
 
 static int n_checked;
+static const char *const types[] = {"f32", "f64", "c64", "c128"};
+static const char letters[] = "sdcz";
 
 // `line` is a root with operands that `rest` declares.
-static void check(const char *rest, const char *line, bool wide, CpuLevel level) {
+static void check(const char *rest, const char *line, int type, CpuLevel level) {
   if (!cpu_runs(level))
     return;
   HlBuf text = {0};
   hl_buf_printf(&text, "HloModule m\nENTRY e {\n%s  ROOT r = %s\n}\n", rest, line);
   char *wrong = cpu_check(text.at, &(CpuCheck){.kind = "linalg",
-                                               .tolerance = wide ? 1e-9 : 2e-3,
+                                               .tolerance = type % 2 ? 1e-9 : 2e-3,
                                                .has_level = true,
                                                .level = level,
                                                .seed = (uint64_t)n_checked,
@@ -34,13 +36,13 @@ static void check(const char *rest, const char *line, bool wide, CpuLevel level)
 }
 
 // A batch of matrices as a shape; by columns if `turned`.
-static const char *shape_of(char *out, size_t size, bool wide, int64_t batch, int64_t m, int64_t n,
+static const char *shape_of(char *out, size_t size, int type, int64_t batch, int64_t m, int64_t n,
                             bool turned) {
-  const char *type = wide ? "f64" : "f32";
   if (batch < 0)
-    snprintf(out, size, "%s[%" PRId64 ",%" PRId64 "]%s", type, m, n, turned ? "{0,1}" : "{1,0}");
+    snprintf(out, size, "%s[%" PRId64 ",%" PRId64 "]%s", types[type], m, n,
+             turned ? "{0,1}" : "{1,0}");
   else
-    snprintf(out, size, "%s[%" PRId64 ",%" PRId64 ",%" PRId64 "]%s", type, batch, m, n,
+    snprintf(out, size, "%s[%" PRId64 ",%" PRId64 ",%" PRId64 "]%s", types[type], batch, m, n,
              turned ? "{1,2,0}" : "{2,1,0}");
   return out;
 }
@@ -68,29 +70,35 @@ static CpuLevel level_of(int k) {
 
 // --- Triangular systems ---------------------------------------------------------------------------
 
-static void check_solve(bool wide, int64_t batch, int64_t n, int64_t columns, int flags, bool is_op,
+static void check_solve(int type, int64_t batch, int64_t n, int64_t columns, int flags, bool is_op,
                         CpuLevel level) {
   const bool left = flags & 1, lower = flags & 2, unit = flags & 4, turned = flags & 8,
              by_columns = flags & 16, out_by_columns = (flags & 32 ? 1 : 0) != by_columns;
   char a[64], b[64], x[64];
   HlBuf rest = {0}, line = {0};
-  shape_of(a, sizeof a, wide, batch, n, n, by_columns);
-  shape_of(b, sizeof b, wide, batch, left ? n : columns, left ? columns : n, by_columns);
-  shape_of(x, sizeof x, wide, batch, left ? n : columns, left ? columns : n, out_by_columns);
+  shape_of(a, sizeof a, type, batch, n, n, by_columns);
+  shape_of(b, sizeof b, type, batch, left ? n : columns, left ? columns : n, by_columns);
+  shape_of(x, sizeof x, type, batch, left ? n : columns, left ? columns : n, out_by_columns);
   hl_buf_printf(&rest, "  a = %s parameter(0)\n  b = %s parameter(1)\n", a, b);
   if (is_op)
     hl_buf_printf(&line,
                   "%s triangular-solve(a, b), left_side=%s, lower=%s, unit_diagonal=%s, "
                   "transpose_a=%s",
-                  x, word(left), word(lower), word(unit), turned ? "TRANSPOSE" : "NO_TRANSPOSE");
+                  x, word(left), word(lower), word(unit),
+                  !turned    ? "NO_TRANSPOSE"
+                  : type % 2 ? "TRANSPOSE"
+                             : "ADJOINT");
   else
     hl_buf_printf(&line,
                   "%s custom-call(a, b), custom_call_target=\"lapack_%ctrsm_ffi\", "
                   "api_version=API_VERSION_TYPED_FFI, backend_config={diag = %d : ui8, side = %d : "
                   "ui8, trans_x = %d : ui8, uplo = %d : ui8}",
-                  x, wide ? 'd' : 's', unit ? 'U' : 'N', left ? 'L' : 'R', turned ? 'T' : 'N',
+                  x, letters[type], unit ? 'U' : 'N', left ? 'L' : 'R',
+                  !turned    ? 'N'
+                  : type % 2 ? 'T'
+                             : 'C',
                   lower ? 'L' : 'U');
-  check(rest.at, line.at, wide, level);
+  check(rest.at, line.at, type, level);
   hl_buf_free(&rest);
   hl_buf_free(&line);
 }
@@ -104,19 +112,20 @@ static void test_systems(void **state) {
   n_checked = 0;
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
     for (int flags = 0; flags < 32; flags++)
-      check_solve((flags + k) % 2, cases[k].batch, cases[k].n, cases[k].columns, flags,
+      check_solve((flags / 2 + (int)k) % 4, cases[k].batch, cases[k].n, cases[k].columns, flags,
                   flags / 2 % 2 == 0, level_of((int)k + flags));
-  check_solve(false, -1, 512, 512, 1 | 2, false, cpu_level());
-  check_solve(true, -1, 300, 600, 16, true, cpu_level());
+  check_solve(0, -1, 512, 512, 1 | 2, false, cpu_level());
+  check_solve(3, -1, 200, 300, 1 | 8, false, cpu_level());
+  check_solve(1, -1, 300, 600, 16, true, cpu_level());
 }
 
 // --- Cholesky -------------------------------------------------------------------------------------
 
-static void check_cholesky(bool wide, int64_t batch, int64_t n, int flags, CpuLevel level) {
+static void check_cholesky(int type, int64_t batch, int64_t n, int flags, CpuLevel level) {
   const bool lower = flags & 1, is_op = flags & 2, by_columns = flags & 4;
   char a[64], info[64];
   HlBuf rest = {0}, line = {0};
-  shape_of(a, sizeof a, wide, batch, n, n, by_columns);
+  shape_of(a, sizeof a, type, batch, n, n, by_columns);
   vector_of(info, sizeof info, "s32", batch, -1);
   hl_buf_printf(&rest, "  a = %s parameter(0)\n", a);
   if (is_op)
@@ -125,8 +134,8 @@ static void check_cholesky(bool wide, int64_t batch, int64_t n, int flags, CpuLe
     hl_buf_printf(&line,
                   "(%s, %s) custom-call(a), custom_call_target=\"lapack_%cpotrf_ffi\", "
                   "api_version=API_VERSION_TYPED_FFI, backend_config={uplo = %d : ui8}",
-                  a, info, wide ? 'd' : 's', lower ? 'L' : 'U');
-  check(rest.at, line.at, wide, level);
+                  a, info, letters[type], lower ? 'L' : 'U');
+  check(rest.at, line.at, type, level);
   hl_buf_free(&rest);
   hl_buf_free(&line);
 }
@@ -137,9 +146,11 @@ static void test_cholesky(void **state) {
   n_checked = 0;
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     for (int flags = 0; flags < 8; flags++)
-      check_cholesky((flags + k) % 2, sizes[k][0], sizes[k][1], flags, level_of((int)k + flags));
-  check_cholesky(false, -1, 512, 1 | 4, cpu_level());
-  check_cholesky(true, 2, 430, 2, cpu_level());
+      check_cholesky((flags + (int)k) % 4, sizes[k][0], sizes[k][1], flags,
+                     level_of((int)k + flags));
+  check_cholesky(0, -1, 512, 1 | 4, cpu_level());
+  check_cholesky(1, 2, 430, 2, cpu_level());
+  check_cholesky(2, -1, 330, 1, cpu_level());
 }
 
 // Not positive definite, infinite, nan, in the first column, in the last; what stands in the other triangle is not read.
@@ -153,13 +164,13 @@ static void test_no_factor(void **state) {
       HlBuf rest = {0}, line = {0};
       hl_buf_printf(&rest, "  a = f32[2,2] constant(%s)\n", matrices[k]);
       hl_buf_printf(&line, "f32[2,2] cholesky(a), lower=%s", word(lower));
-      check(rest.at, line.at, false, cpu_level());
+      check(rest.at, line.at, 0, cpu_level());
       line.n = 0;
       hl_buf_printf(&line,
                     "(f32[2,2], s32[]) custom-call(a), custom_call_target=\"lapack_spotrf_ffi\", "
                     "api_version=API_VERSION_TYPED_FFI, backend_config={uplo = %d : ui8}",
                     lower ? 'L' : 'U');
-      check(rest.at, line.at, false, cpu_level());
+      check(rest.at, line.at, 0, cpu_level());
       hl_buf_free(&rest);
       hl_buf_free(&line);
     }
@@ -168,17 +179,16 @@ static void test_no_factor(void **state) {
 // --- LU and QR ------------------------------------------------------------------------------------
 
 // 'l': LU, 'q': QR, 'o': the product of k reflectors, which any numbers are.
-static void check_factor(char what, bool wide, int64_t batch, int64_t m, int64_t n, int64_t k,
+static void check_factor(char what, int type, int64_t batch, int64_t m, int64_t n, int64_t k,
                          int layouts, CpuLevel level) {
   const int64_t least = m < n ? m : n;
-  const char *type = wide ? "f64" : "f32";
   char a[64], out[64], info[64], pivots[64], tau[64];
   HlBuf rest = {0}, line = {0};
-  shape_of(a, sizeof a, wide, batch, m, n, layouts & 1);
-  shape_of(out, sizeof out, wide, batch, m, n, layouts & 2);
+  shape_of(a, sizeof a, type, batch, m, n, layouts & 1);
+  shape_of(out, sizeof out, type, batch, m, n, layouts & 2);
   vector_of(info, sizeof info, "s32", batch, -1);
   vector_of(pivots, sizeof pivots, "s32", batch, least);
-  vector_of(tau, sizeof tau, type, batch, what == 'o' ? k : least);
+  vector_of(tau, sizeof tau, types[type], batch, what == 'o' ? k : least);
   hl_buf_printf(&rest, "  a = %s parameter(0)\n", a);
   if (what == 'o')
     hl_buf_printf(&rest, "  t = %s parameter(1)\n", tau);
@@ -191,11 +201,11 @@ static void check_factor(char what, bool wide, int64_t batch, int64_t m, int64_t
   hl_buf_printf(&line,
                 " custom-call(%s), custom_call_target=\"lapack_%c%s_ffi\", "
                 "api_version=API_VERSION_TYPED_FFI",
-                what == 'o' ? "a, t" : "a", wide ? 'd' : 's',
+                what == 'o' ? "a, t" : "a", letters[type],
                 what == 'l'   ? "getrf"
                 : what == 'q' ? "geqrf"
                               : "orgqr");
-  check(rest.at, line.at, wide, level);
+  check(rest.at, line.at, type, level);
   hl_buf_free(&rest);
   hl_buf_free(&line);
 }
@@ -207,16 +217,18 @@ static void test_lu_and_qr(void **state) {
       {2, 0, 0},   {-1, 1, 20},  {-1, 20, 1},  {-1, 200, 90}, {-1, 90, 200}};
   n_checked = 0;
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 8; way++) {
       const int64_t m = sizes[k][1], n = sizes[k][2];
-      check_factor('l', way & 1, sizes[k][0], m, n, 0, way & 2 ? 3 : way & 1,
+      check_factor('l', way & 3, sizes[k][0], m, n, 0, way & 4 ? 3 : way & 1,
                    level_of((int)k + way));
-      check_factor('q', way & 1, sizes[k][0], m, n, 0, way & 2 ? 3 : way & 1,
+      check_factor('q', way & 3, sizes[k][0], m, n, 0, way & 4 ? 3 : way & 1,
                    level_of((int)k + way));
     }
-  check_factor('l', false, -1, 320, 320, 0, 3, cpu_level());
-  check_factor('l', true, -1, 500, 330, 0, 0, cpu_level());
-  check_factor('q', true, -1, 500, 200, 0, 3, cpu_level());
+  check_factor('l', 0, -1, 320, 320, 0, 3, cpu_level());
+  check_factor('l', 1, -1, 500, 330, 0, 0, cpu_level());
+  check_factor('q', 1, -1, 500, 200, 0, 3, cpu_level());
+  check_factor('l', 3, -1, 200, 200, 0, 3, cpu_level());
+  check_factor('q', 3, -1, 150, 200, 0, 3, cpu_level());
 }
 
 // Factors of reflections that keep numbers small.
@@ -226,7 +238,7 @@ static void test_reflectors(void **state) {
                                      {0, 3, 3, 3},    {-1, 30, 12, 12}};
   n_checked = 0;
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-    for (int way = 0; way < 4; way++)
+    for (int way = 0; way < 8; way++)
       check_factor('o', way & 1, sizes[k][0], sizes[k][1], sizes[k][2], sizes[k][3],
                    way & 2 ? 3 : 0, level_of((int)k + way));
 }
@@ -245,11 +257,11 @@ static void test_bad_matrices(void **state) {
     check(rest.at,
           "(f32[2,2], s32[2], s32[]) custom-call(a), custom_call_target=\"lapack_sgetrf_ffi\", "
           "api_version=API_VERSION_TYPED_FFI",
-          false, cpu_level());
+          0, cpu_level());
     check(rest.at,
           "(f32[2,2], f32[2]) custom-call(a), custom_call_target=\"lapack_sgeqrf_ffi\", "
           "api_version=API_VERSION_TYPED_FFI",
-          false, cpu_level());
+          0, cpu_level());
     hl_buf_free(&rest);
   }
   static const char *const with_nan[] = {"{{nan, 1}, {2, 3}}", "{{1, 2}, {nan, 3}}",
@@ -260,9 +272,36 @@ static void test_bad_matrices(void **state) {
     check(rest.at,
           "(f32[2,2], s32[2], s32[]) custom-call(a), custom_call_target=\"lapack_sgetrf_ffi\", "
           "api_version=API_VERSION_TYPED_FFI",
-          false, cpu_level());
+          0, cpu_level());
     hl_buf_free(&rest);
   }
+}
+
+static void test_bad_complex(void **state) {
+  static const char *const matrices[] = {"{{(1, 0), (2, -1)}, {(2, 1), (1, 0)}}",
+                                         "{{(0, 0), (1, 0)}, {(0, 0), (2, 1)}}",
+                                         "{{(4, 0), (0, -2)}, {(0, 2), (5, 0)}}",
+                                         "{{(1, 1), (2, 0)}, {(1.5, 0.4), (1, 0)}}",
+                                         "{{(1e-40, 1e-41), (1, 0)}, {(1e-41, 0), (2, 0)}}",
+                                         "{{(1e-30, 0), (1, 0)}, {(0, 1e-30), (2, 0)}}",
+                                         "{{(1e30, 1e30), (1, 0)}, {(0, 1e30), (2, 0)}}",
+                                         "{{(3, 4), (1, 0)}, {(0, 0), (0, 2)}}"};
+  static const char *const calls[] = {
+      "(c64[2,2], s32[2], s32[]) custom-call(a), custom_call_target=\"lapack_cgetrf_ffi\"",
+      "(c64[2,2], c64[2]) custom-call(a), custom_call_target=\"lapack_cgeqrf_ffi\"",
+      "(c64[2,2], s32[]) custom-call(a), custom_call_target=\"lapack_cpotrf_ffi\""};
+  for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++)
+    for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
+      if (c == 1 &&
+          (k == 0 || k == 2))  // the sign of R's last element depends on how it is rounded
+        continue;
+      HlBuf rest = {0}, line = {0};
+      hl_buf_printf(&rest, "  a = c64[2,2] constant(%s)\n", matrices[k]);
+      hl_buf_printf(&line, "%s, api_version=API_VERSION_TYPED_FFI", calls[c]);
+      check(rest.at, line.at, 0, cpu_level());
+      hl_buf_free(&rest);
+      hl_buf_free(&line);
+    }
 }
 
 // --- Many small ones ------------------------------------------------------------------------------
@@ -305,7 +344,7 @@ static void test_mixed_batches(void **state) {
     for (size_t c = k == 2 ? 1 : 0; c < sizeof calls / sizeof *calls - (k == 2); c++) {
       HlBuf line = {0};
       hl_buf_printf(&line, "%s%s", calls[c], c ? ", api_version=API_VERSION_TYPED_FFI" : "");
-      check(rest.at, line.at, false, cpu_level());
+      check(rest.at, line.at, 0, cpu_level());
       hl_buf_free(&line);
     }
     hl_buf_free(&rest);
@@ -325,10 +364,10 @@ static void test_batch_layouts(void **state) {
                "f64[5,7,4,3]%s triangular-solve(a, b), left_side=true, lower=true, "
                "transpose_a=NO_TRANSPOSE",
                layouts[(k + j) % 4]);
-      check(rest, line, true, cpu_level());
+      check(rest, line, 1, cpu_level());
       snprintf(rest, sizeof rest, "  a = f64[5,7,4,4]%s parameter(0)\n", layouts[k]);
       snprintf(line, sizeof line, "f64[5,7,4,4]%s cholesky(a), lower=false", layouts[j]);
-      check(rest, line, true, cpu_level());
+      check(rest, line, 1, cpu_level());
     }
 }
 
@@ -337,8 +376,8 @@ int main(void) {
       cmocka_unit_test(test_systems),       cmocka_unit_test(test_cholesky),
       cmocka_unit_test(test_no_factor),     cmocka_unit_test(test_lu_and_qr),
       cmocka_unit_test(test_reflectors),    cmocka_unit_test(test_bad_matrices),
-      cmocka_unit_test(test_batches),       cmocka_unit_test(test_mixed_batches),
-      cmocka_unit_test(test_batch_layouts),
+      cmocka_unit_test(test_bad_complex),   cmocka_unit_test(test_batches),
+      cmocka_unit_test(test_mixed_batches), cmocka_unit_test(test_batch_layouts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static bool is_even(const LinalgKernel *f, LinalgArray *a) {
 
 void linalg_set_beside(LinalgKernel *f) {
   const int lanes = f->math.beside->lanes[f->math.type];
-  if (f->batch < lanes)
+  if (f->batch < lanes || f->math.parts)
     return;
   for (int k = 0; k < f->kernel.n_buffers; k++) {
     const int64_t m = f->array[k].rows, n = f->array[k].columns;
@@ -68,7 +68,7 @@ static LinalgMatrix load(const Group *g, int which, char *plane) {
   const LinalgArray *a = &g->f->array[which];
   vec_transpose(q->simd, q->size)(g->f->lanes, a->rows * a->columns, plane, g->f->lanes,
                                   array_at(g, which, q->size), a->next);
-  return (LinalgMatrix){plane, a->rows, a->columns, a->row, a->column};
+  return (LinalgMatrix){plane, a->rows, a->columns, a->row, a->column, false};
 }
 
 static void store(const Group *g, int which, const char *plane, int size) {
@@ -81,7 +81,7 @@ static void store(const Group *g, int which, const char *plane, int size) {
 static LinalgMatrix reorder(const Group *g, const LinalgMatrix *m, int to, char *plane) {
   const LinalgArray *a = &g->f->array[to];
   const size_t vector = (size_t)(g->f->lanes * g->f->math.size);
-  const LinalgMatrix out = {plane, m->rows, m->columns, a->row, a->column};
+  const LinalgMatrix out = {plane, m->rows, m->columns, a->row, a->column, false};
   if ((a->row == m->row || m->rows == 1) && (a->column == m->column || m->columns == 1))
     return *m;
   for (int64_t i = 0; i < m->rows; i++)

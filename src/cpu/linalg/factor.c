@@ -10,9 +10,9 @@ static int64_t half_of(int64_t n, int64_t leaf) {
 
 static void factor_leaf(const LinalgMath *q, const LinalgMatrix *a, int64_t first, int64_t *info,
                         char *memory) {
-  const LinalgMatrix leaf = {memory, a->rows, a->rows, LINALG_LEAF, 1};
+  const LinalgMatrix leaf = {memory, a->rows, a->rows, LINALG_LEAF, 1, false};
   linalg_copy(q, a, &leaf);
-  const int64_t bad = q->level->cholesky[q->type](a->rows, leaf.at);
+  const int64_t bad = q->leaf->cholesky(a->rows, leaf.at);
   linalg_copy(q, &leaf, a);
   if (bad > 0)
     *info = first + bad;
@@ -27,8 +27,8 @@ static bool factor(const LinalgWork *w, const LinalgMatrix *a, int64_t first, in
     return true;
   }
   const int64_t half = half_of(n, LINALG_LEAF);
-  const LinalgMatrix u11 = linalg_part(q, a, 0, 0, half, half), l11 = linalg_turned(u11),
-                     u12 = linalg_part(q, a, 0, half, half, n - half), l21 = linalg_turned(u12),
+  const LinalgMatrix u11 = linalg_part(q, a, 0, 0, half, half), l11 = linalg_adjoint(q, u11),
+                     u12 = linalg_part(q, a, 0, half, half, n - half), l21 = linalg_adjoint(q, u12),
                      rest = linalg_part(q, a, half, half, n - half, n - half);
   if (!factor(w, &u11, first, info, leaf))
     return false;
@@ -46,9 +46,9 @@ bool linalg_cholesky(const LinalgWork *w, const LinalgMatrix *a, int64_t *info, 
 
 static void lu_leaf(const LinalgMath *q, const LinalgMatrix *a, int32_t *pivot, int64_t *info,
                     char *memory) {
-  const LinalgMatrix panel = {memory, a->rows, a->columns, linalg_width(q), 1};
+  const LinalgMatrix panel = {memory, a->rows, a->columns, linalg_width(q), 1, false};
   linalg_copy(q, a, &panel);
-  *info = q->level->lu[q->type](a->rows, a->columns, panel.at, pivot);
+  *info = q->leaf->lu(a->rows, a->columns, panel.at, pivot);
   linalg_copy(q, &panel, a);
 }
 

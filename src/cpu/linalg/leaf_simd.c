@@ -33,10 +33,6 @@
 #define LARGE 0x1p900
 #include "cpu/linalg/leaf_simd.h"
 
-#define BOTH(name) \
-  { name##_f32, name##_f64 }
-const LinalgLevel SIMD(linalg_level) = {.solve = BOTH(solve),
-                                        .cholesky = BOTH(cholesky),
-                                        .lu = BOTH(lu),
-                                        .qr = BOTH(qr),
-                                        .negate = BOTH(negate)};
+#define LEAVES(type) \
+  { solve_##type, cholesky_##type, lu_##type, qr_##type, negate_##type, NULL, NULL }
+const LinalgTypes SIMD(linalg_real) = {LEAVES(f32), LEAVES(f64)};

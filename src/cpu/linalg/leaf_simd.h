@@ -33,14 +33,13 @@ INLINE void NAME(solve_strip)(const int vectors, int64_t n, const T *l, bool uni
   }
 }
 
-static void NAME(solve)(int64_t n, const void *from, int64_t l_row, int64_t l_column, bool unit, void *to, int64_t row,
-                        int64_t columns) {
+static void NAME(solve)(int64_t n, const LinalgMatrix *a, bool unit, void *to, int64_t row, int64_t columns) {
   T l[LINALG_LEAF * LINALG_LEAF], *x = to;
   for (int64_t i = 0; i < n; i++) {
-    const T *at = (const T *)from + i * l_row;
+    const T *at = (const T *)(const void *)a->at + i * a->row;
     for (int64_t j = 0; j < i; j++)
-      l[i * LINALG_LEAF + j] = -at[j * l_column];
-    l[i * LINALG_LEAF + i] = unit ? 1 : at[i * l_column];
+      l[i * LINALG_LEAF + j] = -at[j * a->column];
+    l[i * LINALG_LEAF + i] = unit ? 1 : at[i * a->column];
   }
   for (; columns >= 8 * LANES; columns -= 8 * LANES, x += 8 * LANES)
     NAME(solve_strip)(8, n, l, unit, x, row);

@@ -24,6 +24,7 @@ static bool ask_solve(LinalgKernel *f, const HlInst *inst) {
   f->lower = uplo == 'L';
   f->unit = diag == 'U';
   f->turned = trans != 'N';
+  f->conjugate = trans == 'C';
   return side && uplo && diag && (trans == 'N' || trans == 'T' || trans == 'C');
 }
 
@@ -56,8 +57,8 @@ static bool ask(LinalgKernel *f, const HlInst *inst) {
   f->what = LINALG_SOLVE;
   f->left = hl_attr_int(inst, HL_A_LEFT_SIDE) != 0;
   f->unit = hl_attr_int(inst, HL_A_UNIT_DIAGONAL) != 0;
-  f->turned = hl_attr_int(inst, HL_A_TRANSPOSE_A) == HL_WORD_transpose_a_TRANSPOSE ||
-              hl_attr_int(inst, HL_A_TRANSPOSE_A) == HL_WORD_transpose_a_ADJOINT;
+  f->conjugate = hl_attr_int(inst, HL_A_TRANSPOSE_A) == HL_WORD_transpose_a_ADJOINT;
+  f->turned = f->conjugate || hl_attr_int(inst, HL_A_TRANSPOSE_A) == HL_WORD_transpose_a_TRANSPOSE;
   return inst->op == HL_OP_TRIANGULAR_SOLVE;
 }
 
@@ -152,18 +153,25 @@ static bool may_be_in_place(const LinalgKernel *f, const HlInst *inst) {
 
 // --- Kernels ------------------------------------------------------------------------------------------
 
-static void set_math(LinalgMath *q, CpuLevel level, HlDtype dtype) {
-  static const LinalgLevel *const levels[CPU_LEVELS] = SIMD_LEVELS(&linalg_level);
+static void set_math(LinalgKernel *f, CpuLevel level, HlDtype dtype) {
+  static const LinalgLeaves *const real[CPU_LEVELS] = SIMD_LEVELS(linalg_real),
+                                   *const complex[CPU_LEVELS] = SIMD_LEVELS(linalg_complex);
   static const LinalgBeside *const beside[CPU_LEVELS] = SIMD_LEVELS(&linalg_beside);
   static const DotLevel *const dots[CPU_LEVELS] = SIMD_LEVELS(&dot_level);
-  const bool is_wide = dtype == HL_F64;
-  *q = (LinalgMath){.type = is_wide,
-                    .size = is_wide ? 8 : 4,
-                    .simd = level,
-                    .level = levels[level],
-                    .beside = beside[level],
-                    .tiles = &dots[level]->tiles[is_wide ? DOT_F64 : DOT_F32],
-                    .pack = dots[level]->pack[is_wide ? DOT_WORD8 : DOT_WORD4]};
+  const int is_wide = dtype == HL_F64 || dtype == HL_C128;
+  f->math = (LinalgMath){.type = is_wide,
+                         .size = is_wide ? 8 : 4,
+                         .simd = level,
+                         .leaf = &real[level][is_wide],
+                         .beside = beside[level],
+                         .tiles = &dots[level]->tiles[is_wide ? DOT_F64 : DOT_F32],
+                         .pack = dots[level]->pack[is_wide ? DOT_WORD8 : DOT_WORD4]};
+  if (!hl_is_complex(dtype))
+    return;
+  f->parts = f->math;
+  f->math.parts = &f->parts;
+  f->math.size *= 2;
+  f->math.leaf = &complex[level][is_wide];
 }
 
 static double flops_of(const LinalgKernel *f) {
@@ -204,8 +212,7 @@ static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
   bool good = ask(f, inst);
   const int n = good ? list_shapes(inst, shape) : 0;
   const HlDtype dtype = n > 0 ? shape[0]->dtype : HL_TUPLE;
-  good = n >= 2 && (dtype == HL_F32 || dtype == HL_F64) && take_sizes(f, inst, shape) &&
-         wanted(f, want) == n;
+  good = n >= 2 && hl_routine_letter(dtype) && take_sizes(f, inst, shape) && wanted(f, want) == n;
   for (int k = 0; good && k < n; k++)
     good = take_array(f, maker->arena, k, shape[k], &want[k], dtype);
   if (!good || !may_be_in_place(f, inst)) {
@@ -213,7 +220,7 @@ static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
     return NULL;
   }
   f->kernel = (CpuKernel){.kind = &cpu_kind_linalg, .n_buffers = n};
-  set_math(&f->math, maker->level, dtype);
+  set_math(f, maker->level, dtype);
   set_work(f);
   linalg_set_beside(f);
   if (f->lanes > 0)

@@ -17,7 +17,7 @@ size_t linalg_bytes(const LinalgMath *q, int64_t rows, int64_t columns) {
 }
 
 LinalgMatrix linalg_new(const LinalgMath *q, char **memory, int64_t rows, int64_t columns) {
-  const LinalgMatrix m = {*memory, rows, columns, linalg_row(q, columns), 1};
+  const LinalgMatrix m = {*memory, rows, columns, linalg_row(q, columns), 1, false};
   *memory += linalg_bytes(q, rows, columns);
   return m;
 }
@@ -26,12 +26,8 @@ static void copy_each(const LinalgMath *q, const LinalgMatrix *from, const Linal
   const size_t size = (size_t)q->size;
   for (int64_t i = 0; i < from->rows; i++)
     for (int64_t j = 0; j < from->columns; j++)
-      if (size == 4)
-        memcpy(to->at + (i * to->row + j * to->column) * 4,
-               from->at + (i * from->row + j * from->column) * 4, 4);
-      else
-        memcpy(to->at + (i * to->row + j * to->column) * 8,
-               from->at + (i * from->row + j * from->column) * 8, 8);
+      memcpy(to->at + (i * to->row + j * to->column) * q->size,
+             from->at + (i * from->row + j * from->column) * q->size, size);
 }
 
 void linalg_copy(const LinalgMath *q, const LinalgMatrix *from, const LinalgMatrix *to) {
@@ -84,8 +80,9 @@ void linalg_join(const LinalgMath *q, const LinalgMatrix *from, const LinalgMatr
 }
 
 void linalg_fill(const LinalgMath *q, const LinalgMatrix *m, double value) {
-  const float narrow = (float)value;
-  const void *from = q->type == 0 ? (const void *)&narrow : (const void *)&value;
+  const float narrow[] = {(float)value, 0};
+  const double wide[] = {value, 0};
+  const void *from = q->type == 0 ? (const void *)narrow : (const void *)wide;
   for (int64_t i = 0; i < m->rows; i++) {
     char *row = m->at + i * m->row * q->size;
     if (value == 0 && m->column == 1)
@@ -93,6 +90,18 @@ void linalg_fill(const LinalgMath *q, const LinalgMatrix *m, double value) {
     else
       for (int64_t j = 0; j < m->columns; j++)
         memcpy(row + j * m->column * q->size, from, (size_t)q->size);
+  }
+}
+
+void linalg_conjugate(const LinalgMath *q, const LinalgMatrix *m) {
+  for (int64_t i = 0; i < m->rows; i++) {
+    float *narrow = (float *)(void *)(m->at + i * m->row * q->size);
+    double *wide = (double *)(void *)narrow;
+    for (int64_t j = 1; j < 2 * m->columns; j += 2)
+      if (q->type == 0)
+        narrow[j] = -narrow[j];
+      else
+        wide[j] = -wide[j];
   }
 }
 

@@ -23,8 +23,23 @@ static size_t rows_bytes(const LinalgMath *q, int64_t rows, int64_t depth) {
       round_up(linalg_least(rows, t->mc), t->mr) * linalg_least(depth, t->kc) * q->size, LINE);
 }
 
+// Of complex numbers: their rows, and their columns, as real ones. A block has half of the numbers.
+static size_t spread_rows_bytes(const LinalgMath *q, int64_t rows, int64_t depth) {
+  const DotTiles *t = q->tiles;
+  return (size_t)round_up(linalg_least(rows, t->mc) * linalg_least(depth, t->kc / 2) * q->size,
+                          LINE);
+}
+static size_t spread_bytes(const LinalgMath *q, int64_t rows, int64_t columns, int64_t depth) {
+  return spread_rows_bytes(q, rows, depth) +
+         (size_t)(2 * linalg_least(columns, HOT / 2) * linalg_least(depth, q->tiles->kc / 2) *
+                  q->size);
+}
+
 size_t linalg_panel_bytes(const LinalgMath *q, int64_t rows, int64_t columns, int64_t depth) {
   const DotTiles *t = q->tiles;
+  if (q->parts)
+    return linalg_panel_bytes(q->parts, rows, 2 * columns, 2 * depth) +
+           spread_bytes(q, rows, columns, depth);
   return rows_bytes(q, rows, depth) + (size_t)(round_up(linalg_least(columns, HOT), t->nr) *
                                                linalg_least(depth, t->kc) * q->size);
 }
@@ -104,7 +119,7 @@ static void set_rows(const LinalgMath *q, Strip *s, bool negate, int64_t columns
   }
   pack(q, a, t->mr, memory);
   if (negate)
-    q->level->negate[q->type](round_up(a->rows, t->mr) * a->columns, memory);
+    q->leaf->negate(round_up(a->rows, t->mr) * a->columns, memory);
   s->a = memory;
   s->a_panel = t->mr * a->columns * q->size;
   s->a_row = 1;
@@ -141,6 +156,37 @@ static bool multiply_alone(const LinalgWork *w, bool negate, int64_t below, cons
   return true;
 }
 
+// By real products: c is a real matrix of twice the columns.
+static bool multiply_complex(const LinalgWork *w, bool negate, int64_t below, const LinalgMatrix *a,
+                             const LinalgMatrix *b, const LinalgMatrix *c) {
+  const LinalgMath *q = w->math;
+  const DotTiles *t = q->tiles;
+  char *rows = w->panels, *columns = rows + spread_rows_bytes(q, c->rows, a->columns);
+  LinalgWork parts = *w;
+  parts.math = q->parts;
+  parts.panels += spread_bytes(q, c->rows, c->columns, a->columns);
+  for (int64_t j = 0; j < c->columns; j += HOT / 2) {
+    const int64_t n = linalg_least(HOT / 2, c->columns - j);
+    for (int64_t k = 0; k < a->columns; k += t->kc / 2) {
+      const int64_t depth = linalg_least(t->kc / 2, a->columns - k);
+      const LinalgMatrix block = linalg_part(q, b, k, j, depth, n),
+                         real_b = {columns, 2 * depth, 2 * n, 2 * n, 1, false};
+      q->leaf->spread_columns(&block, columns);
+      for (int64_t i = 0; i < c->rows && below + i < j + n; i += t->mc) {
+        const int64_t m = linalg_least(t->mc, c->rows - i);
+        const LinalgMatrix strip = linalg_part(q, a, i, k, m, depth),
+                           real_a = {rows, m, 2 * depth, 2 * depth, 1, false},
+                           to = linalg_part(q, c, i, j, m, n),
+                           real_c = {to.at, m, 2 * n, 2 * c->row, 1, false};
+        q->leaf->spread_rows(&strip, negate, rows);
+        if (!multiply_alone(&parts, false, far_above, &real_a, &real_b, &real_c))
+          return false;
+      }
+    }
+  }
+  return true;
+}
+
 typedef struct Shared {
   const LinalgMath *math;
   int how;
@@ -162,14 +208,15 @@ static bool multiply_chunk(void *user, int64_t chunk, CpuMember *member) {
   const LinalgMatrix a = linalg_part(q, s->a, i, 0, rows, depth),
                      b = linalg_part(q, s->b, 0, j, depth, columns),
                      c = linalg_part(q, s->c, i, j, rows, columns);
-  return multiply_alone(&w, s->how & LINALG_SUBTRACT, s->how & LINALG_UPPER ? i - j : far_above, &a,
-                        &b, &c);
+  return (q->parts ? multiply_complex : multiply_alone)(
+      &w, s->how & LINALG_SUBTRACT, s->how & LINALG_UPPER ? i - j : far_above, &a, &b, &c);
 }
 
 bool linalg_product(const LinalgWork *w, int how, const LinalgMatrix *a, const LinalgMatrix *b,
                     const LinalgMatrix *c) {
   if (!w->team)
-    return multiply_alone(w, how & LINALG_SUBTRACT, how & LINALG_UPPER ? 0 : far_above, a, b, c);
+    return (w->math->parts ? multiply_complex : multiply_alone)(
+        w, how & LINALG_SUBTRACT, how & LINALG_UPPER ? 0 : far_above, a, b, c);
   const int64_t chunks =
       (c->rows + CHUNK_ROWS - 1) / CHUNK_ROWS * ((c->columns + CHUNK_COLUMNS - 1) / CHUNK_COLUMNS);
   const double terms = (double)c->rows * (double)c->columns * (double)a->columns;

@@ -1,11 +1,11 @@
 // cpu/linalg/reflect.c: QR by blocks of reflectors, and the orthogonal matrix they make.
 //
-// Reflectors are applied together: H1 H2 ... Hk = 1 - V T V^T with V lower trapezoidal. Instead of T we have its inverse, which
-// needs no recurrence: above its diagonal it is V^T V, on it 1 / tau. A reflector that is none has tau = 0 and v = e; there the
+// Reflectors are applied together: H1 H2 ... Hk = 1 - V T V^H with V lower trapezoidal. Instead of T we have its inverse, which
+// needs no recurrence: above its diagonal it is V^H V, on it 1 / tau. A reflector that is none has tau = 0 and v = e; there the
 // inverse is infinite, and what is divided by it is 0.
 //
-//   c -= V solve(S^T, V^T c)       H's in reverse, as they are found: Q^T c
-//   c -= V solve(S, V^T c)         Q c
+//   c -= V solve(S^H, V^H c)       their adjoints in reverse, as they are found: Q^H c
+//   c -= V solve(S, V^H c)         Q c
 
 #include "cpu/linalg/linalg.h"
 
@@ -32,14 +32,20 @@ LinalgReflect linalg_reflect_new(const LinalgMath *q, char *memory, int64_t rows
 
 // --- Blocks of reflectors ---------------------------------------------------------------------------
 
-static void set(const LinalgMath *q, const LinalgMatrix *m, int64_t i, int64_t j, double value) {
-  const LinalgMatrix at = linalg_part(q, m, i, j, 1, 1);
-  linalg_fill(q, &at, value);
-}
-
-static double tau_at(const LinalgMath *q, const char *tau, int64_t k) {
-  return q->type == 0 ? (double)((const float *)(const void *)tau)[k]
-                      : ((const double *)(const void *)tau)[k];
+static void put_inverse(const LinalgMath *q, const char *tau, char *to) {
+  const int parts = q->parts ? 2 : 1;
+  double from[2] = {0}, whole;
+  for (int k = 0; k < parts; k++)
+    from[k] = q->type == 0 ? (double)((const float *)(const void *)tau)[k]
+                           : ((const double *)(const void *)tau)[k];
+  whole = from[0] * from[0] + from[1] * from[1];
+  const double inverse[] = {from[1] == 0 ? 1 / from[0] : from[0] / whole,
+                            from[1] == 0 ? 0 : -from[1] / whole};
+  for (int k = 0; k < parts; k++)
+    if (q->type == 0)
+      ((float *)(void *)to)[k] = (float)inverse[k];
+    else
+      ((double *)(void *)to)[k] = inverse[k];
 }
 
 // v from the columns below whose diagonal reflectors stand.
@@ -50,10 +56,11 @@ static void take_reflectors(const LinalgMath *q, const LinalgMatrix *a, const Li
   linalg_copy(q, &below, &to);
   for (int64_t i = 0; i < n; i++) {
     const LinalgMatrix known = linalg_part(q, a, i, 0, 1, i), left = linalg_part(q, v, i, 0, 1, i),
-                       above = linalg_part(q, v, i, i, 1, n - i);
+                       above = linalg_part(q, v, i, i, 1, n - i),
+                       one = linalg_part(q, v, i, i, 1, 1);
     linalg_copy(q, &known, &left);
     linalg_fill(q, &above, 0);
-    set(q, v, i, i, 1);
+    linalg_fill(q, &one, 1);
   }
 }
 
@@ -61,30 +68,30 @@ static void take_reflectors(const LinalgMath *q, const LinalgMatrix *a, const Li
 static bool set_inverse(const LinalgWork *w, const LinalgMatrix *v, const char *tau,
                         const LinalgMatrix *s) {
   const LinalgMath *q = w->math;
-  const LinalgMatrix turned = linalg_turned(*v);
+  const LinalgMatrix adjoint = linalg_adjoint(q, *v);
   linalg_fill(q, s, 0);
-  if (!linalg_product(w, LINALG_ADD | LINALG_UPPER, &turned, v, s))
+  if (!linalg_product(w, LINALG_ADD | LINALG_UPPER, &adjoint, v, s))
     return false;
   for (int64_t k = 0; k < s->rows; k++)
-    set(q, s, k, k, 1 / tau_at(q, tau, k));
+    put_inverse(q, tau + k * q->size, s->at + k * (s->row + 1) * q->size);
   return true;
 }
 
-// Applies the reflectors of a to c, in reverse if `turned`.
+// Applies the reflectors of a to c; their adjoints, in reverse, if `turned`.
 static bool apply(const LinalgWork *w, const LinalgMatrix *a, const char *tau, bool turned,
                   const LinalgMatrix *c, const LinalgReflect *r) {
   const LinalgMath *q = w->math;
   const int64_t n = a->columns;
-  const LinalgMatrix v = linalg_part(q, &r->v, 0, 0, a->rows, n), v_turned = linalg_turned(v),
-                     s = linalg_part(q, &r->s, 0, 0, n, n), s_turned = linalg_turned(s),
+  const LinalgMatrix v = linalg_part(q, &r->v, 0, 0, a->rows, n), v_adjoint = linalg_adjoint(q, v),
+                     s = linalg_part(q, &r->s, 0, 0, n, n), s_adjoint = linalg_adjoint(q, s),
                      product = linalg_part(q, &r->product, 0, 0, n, c->columns);
   take_reflectors(q, a, &v);
   linalg_fill(q, &product, 0);
-  if (!set_inverse(w, &v, tau, &s) || !linalg_product(w, LINALG_ADD, &v_turned, c, &product) ||
-      !linalg_solve(w, turned, false, turned ? &s_turned : &s, &product))
+  if (!set_inverse(w, &v, tau, &s) || !linalg_product(w, LINALG_ADD, &v_adjoint, c, &product) ||
+      !linalg_solve(w, turned, false, turned ? &s_adjoint : &s, &product))
     return false;
   for (int64_t k = 0; k < n; k++)
-    q->level->negate[q->type](product.columns, product.at + k * product.row * q->size);
+    q->leaf->negate(product.columns, product.at + k * product.row * q->size);
   return linalg_product(w, LINALG_ADD, &v, &product, c);
 }
 
@@ -96,9 +103,9 @@ static bool qr_block(const LinalgWork *w, const LinalgMatrix *a, char *tau,
   const LinalgMath *q = w->math;
   const int64_t m = a->rows, n = a->columns, width = linalg_width(q);
   if (n <= width) {
-    const LinalgMatrix panel = {r->panel, m, n, width, 1};
+    const LinalgMatrix panel = {r->panel, m, n, width, 1, false};
     linalg_copy(q, a, &panel);
-    q->level->qr[q->type](m, n, panel.at, tau);
+    q->leaf->qr(m, n, panel.at, tau);
     linalg_copy(q, &panel, a);
     return true;
   }

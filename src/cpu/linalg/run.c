@@ -24,8 +24,12 @@ static char *element_of(const Run *run, int which, int64_t batch, int size) {
 
 static LinalgMatrix matrix_of(const Run *run, int which, int64_t batch) {
   const LinalgArray *a = &run->f->array[which];
-  return (LinalgMatrix){element_of(run, which, batch, run->f->math.size), a->rows, a->columns,
-                        a->row, a->column};
+  return (LinalgMatrix){element_of(run, which, batch, run->f->math.size),
+                        a->rows,
+                        a->columns,
+                        a->row,
+                        a->column,
+                        false};
 }
 
 static void put_info(const Run *run, int which, int64_t batch, int64_t info) {
@@ -44,7 +48,7 @@ static LinalgMatrix own(const LinalgMath *q, char **memory, int64_t rows, int64_
                         int64_t leaf) {
   if (columns > leaf)
     return linalg_new(q, memory, rows, columns);
-  const LinalgMatrix m = {*memory, rows, columns, leaf, 1};
+  const LinalgMatrix m = {*memory, rows, columns, leaf, 1, false};
   *memory += rows * leaf * q->size;
   return m;
 }
@@ -60,6 +64,7 @@ static bool solve_item(const Run *run, const LinalgWork *w, int64_t item, char *
                x = matrix_of(run, 2, batch);
   const bool turned = f->turned == f->left;
   a = turned ? linalg_turned(a) : a;
+  a.conjugate = f->conjugate;
   b = f->left ? b : linalg_turned(b);
   x = f->left ? x : linalg_turned(x);
   const int64_t columns = linalg_least(LINALG_STRIP, x.columns - first);
@@ -83,20 +88,25 @@ static bool has_infinite_pivot(const LinalgMath *q, const LinalgMatrix *u) {
   return false;
 }
 
-// The lower factor is the upper one of the matrix turned.
+// The lower factor is the adjoint of the upper one of the matrix turned, its elements conjugate.
 static bool cholesky_item(const Run *run, const LinalgWork *w, int64_t item, char *memory) {
   const LinalgKernel *f = run->f;
   const LinalgMath *q = &f->math;
   LinalgMatrix a = matrix_of(run, 0, item), out = matrix_of(run, 1, item);
   a = f->lower ? linalg_turned(a) : a;
   out = f->lower ? linalg_turned(out) : out;
+  const bool is_conjugate = f->lower && q->parts;
   char *leaf = memory;
   memory += f->n > LINALG_LEAF ? LINALG_LEAF * LINALG_LEAF * q->size : 0;
   const LinalgMatrix u = own(q, &memory, f->n, f->n, LINALG_LEAF);
   int64_t info;
   linalg_copy(q, &a, &u);
+  if (is_conjugate)
+    linalg_conjugate(q, &u);
   if (!linalg_cholesky(w, &u, &info, leaf))
     return false;
+  if (is_conjugate)
+    linalg_conjugate(q, &u);
   if (f->is_op && (info > 0 || has_infinite_pivot(q, &u)))
     linalg_fill(q, &out, NAN);
   else
@@ -139,7 +149,7 @@ static bool qr_item(const Run *run, const LinalgWork *w, int64_t item, char *mem
   LinalgReflect r = linalg_reflect_new(q, memory, f->m, f->n);
   if (panel_of(f) > 0)
     r.panel = a.at;
-  const LinalgMatrix found = {r.tau, 1, n, n, 1};
+  const LinalgMatrix found = {r.tau, 1, n, n, 1, false};
   linalg_copy(q, &from, &a);
   if (!linalg_qr(w, &a, &r))
     return false;
@@ -156,8 +166,8 @@ static bool reflectors_item(const Run *run, const LinalgWork *w, int64_t item, c
   const LinalgMatrix a = linalg_new(q, &memory, f->m, f->n),
                      product = linalg_new(q, &memory, f->m, f->n);
   LinalgReflect r = linalg_reflect_new(q, memory, f->m, f->n);
-  const LinalgMatrix given = {r.tau, 1, f->k, f->k, 1},
-                     ones = {product.at, 1, f->n, 0, product.row + 1};
+  const LinalgMatrix given = {r.tau, 1, f->k, f->k, 1, false},
+                     ones = {product.at, 1, f->n, 0, product.row + 1, false};
   linalg_copy(q, &from, &a);
   linalg_copy(q, &tau, &given);
   linalg_fill(q, &product, 0);

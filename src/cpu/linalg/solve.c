@@ -6,10 +6,12 @@ static void solve_leaf(const LinalgMath *q, bool lower, bool unit, const LinalgM
                        const LinalgMatrix *x) {
   // From the last row upwards an upper triangle is a lower one.
   const int64_t last = a->rows - 1, way = lower ? 1 : -1;
-  const char *l = lower ? a->at : a->at + last * (a->row + a->column) * q->size;
-  char *first = lower ? x->at : x->at + last * x->row * q->size;
-  q->level->solve[q->type](a->rows, l, way * a->row, way * a->column, unit, first, way * x->row,
-                           x->columns);
+  LinalgMatrix l = *a;
+  l.at += lower ? 0 : last * (a->row + a->column) * q->size;
+  l.row *= way;
+  l.column *= way;
+  q->leaf->solve(a->rows, &l, unit, lower ? x->at : x->at + last * x->row * q->size, way * x->row,
+                 x->columns);
 }
 
 // What is known is taken out of the rest, then that is solved.

@@ -12,7 +12,7 @@
 
 static bool has_kernel(const HlInst *call) {
   const HlRoutineCall to = hl_routine_call(hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET));
-  if (!to.on_host || !to.typed || (to.letter != 's' && to.letter != 'd'))
+  if (!to.on_host || !to.typed || to.letter == 0)
     return false;
   switch (to.routine) {
   case HL_ROUTINE_POTRF:
@@ -35,6 +35,6 @@ static HlInst *free_layouts(HlPass *p, HlBuild *b, HlInst *call) {
 
 const HlRule lapack_layouts_rules[] = {
     {HL_OP_CUSTOM_CALL, free_layouts, "lapack-layouts", "lapack(a{0,1}){0,1} => lapack(a)",
-     "f32 or f64; a triangular system, Cholesky's factor, LU, QR"},
+     "a triangular system, Cholesky's factor, LU, QR"},
     {0},
 };

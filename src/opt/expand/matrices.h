@@ -2,6 +2,7 @@
 #ifndef HILO_OPT_MATRICES_H
 #define HILO_OPT_MATRICES_H
 
+#include "hilo/custom_calls.h"
 #include "hilo/pass.h"
 #include "opt/ask/gathers.h"
 
@@ -12,9 +13,9 @@ static inline int64_t mat_cols(const HlInst *x) {
   return x->shape->dim[x->shape->rank - 1];
 }
 
-// Whether a backend has a kernel for matrices of this type, by the option keep_f32_f64 of an expander.
+// Whether a backend has a kernel for matrices of this type, one of LAPACK's, by the option keep_lapack of an expander.
 static inline bool mat_is_kept(const HlPass *p, const HlInst *x) {
-  return hl_pass_flag(p, "keep_f32_f64") && (x->shape->dtype == HL_F32 || x->shape->dtype == HL_F64);
+  return hl_pass_flag(p, "keep_lapack") && hl_routine_letter(x->shape->dtype) != 0;
 }
 
 // All return NULL after reporting, and when an operand is NULL.
