@@ -226,6 +226,26 @@ static void every_cut(void **state) {
   check_product(types[0], 1, 16, 600, 900);   // B of more than 2 MiB
 }
 
+// Few long sums, whose pieces threads share: of f32 and f64, of complex numbers, of integers whose sums are wider than they are.
+static void pieces_of_long_sums(void **state) {
+  static const int some[] = {0, 1, 2, 4, 6, 14, 18};
+  static const int64_t size[][3] = {
+      {1, 1, 1200007}, {5, 9, 100003}, {1, 30, 65536}, {17, 1, 90000}, {17, 20, 30011}};
+  for (size_t k = 0; k < sizeof some / sizeof *some; k++)
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+      uint64_t seed = k + 1;
+      Dims dims[4] = {
+          {0}, {1, {size[i][0]}, {{0}}}, {1, {size[i][1]}, {{0}}}, {1, {size[i][2]}, {{0}}}};
+      char *text = dot_text(&seed, true, types[some[k]], dims);
+      char *wrong = cpu_check(text, &(CpuCheck){.kind = "dot",
+                                                .tolerance = is_exact(types[some[k]][2]) ? -1 : 0,
+                                                .seed = seed});
+      if (wrong)
+        fail_msg("%s:\n%s", wrong, text);
+      free(text);
+    }
+}
+
 // A vector and a matrix whose elements lie beside each other in one direction or the other.
 static void one_row_or_column(void **state) {
   for (int k = 0; k < TYPES; k++) {
@@ -303,6 +323,7 @@ int main(void) {
       cmocka_unit_test(sizes_around_tiles),
       cmocka_unit_test(sizes_around_blocks),
       cmocka_unit_test(every_cut),
+      cmocka_unit_test(pieces_of_long_sums),
       cmocka_unit_test(one_row_or_column),
       cmocka_unit_test(nothing_to_multiply),
       cmocka_unit_test(any_dimension_numbers),

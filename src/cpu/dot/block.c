@@ -405,6 +405,32 @@ static int64_t columns_of_chunk(const DotPlan *p, const CpuTeam *team) {
   return !p->across || p->group > 1 ? p->bn : even < LONG ? even : parts_of(LONG, p->bn) * p->bn;
 }
 
+// --- Pieces of k --------------------------------------------------------------------------------
+
+static bool run_pieces(const DotPlan *p, CpuTeam *team, const char *a, const char *b, char *c,
+                       const DotEpilogue *epilogue) {
+  const int64_t m = p->side[0].n, n = p->side[1].n, done = p->pieces * p->length,
+                parts = hl_is_complex(p->sum) ? 2 : 1, some = m * n * hl_dtype_bytes(p->sum),
+                row = dot_round_up(n * 16, LINE), all = dot_round_up(some * (p->pieces + 1), LINE);
+  char *sums =
+      cpu_team_scratch(team, (size_t)(all + row + n * 8) + (epilogue ? epilogue->scratch : 0));
+  if (!sums || !dot_run(p->piece, team, a, b, sums, NULL))
+    return false;
+  const DotLoop *k = &p->k.at[0];
+  const int of_a = p->turned ? 1 : 0;
+  if (p->rest &&
+      !dot_run(p->rest, team, a + done * k->stride[DOT_A] * hl_dtype_bytes(p->side[of_a].dtype),
+               b + done * k->stride[DOT_B] * hl_dtype_bytes(p->side[!of_a].dtype),
+               sums + some * p->pieces, NULL))
+    return false;
+  for (int64_t piece = 1; piece < p->pieces + (p->rest != NULL); piece++)
+    p->add(m * n * parts, sums, sums, sums + some * piece, NULL);
+  const DotScratch s = {
+      .row = sums + all, .offset = sums + all + row, .epilogue = sums + all + row + n * 8};
+  const DotBlock block = {.at = sums, .rows = m, .columns = n, .row = n, .dtype = p->sum};
+  return dot_put(p, epilogue, &block, c, &s);
+}
+
 bool dot_run(const DotPlan *p, CpuTeam *team, const void *a, const void *b, void *c,
              const DotEpilogue *epilogue) {
   const int64_t m = p->side[0].n, n = p->side[1].n;
@@ -418,6 +444,8 @@ bool dot_run(const DotPlan *p, CpuTeam *team, const void *a, const void *b, void
              .helpers = cpu_team_threads(team) - 1};
   if (m == 0 || n == 0 || p->batches == 0)
     return true;
+  if (p->piece)
+    return run_pieces(p, team, a, b, c, epilogue);
   return p->shared[0] || p->shared[1] ? run_shared(&run, team) : run_parts(&run, team, p->seconds);
 }
 

@@ -98,6 +98,15 @@ static bool run_epilogue(const DotPlan *p, const DotEpilogue *epilogue, const Do
   return true;
 }
 
+bool dot_put(const DotPlan *p, const DotEpilogue *epilogue, const DotBlock *block, char *c,
+             const DotScratch *s) {
+  if (epilogue && !run_epilogue(p, epilogue, block, s))
+    return false;
+  if (!p->apart)
+    store(p, block, c, s);
+  return true;
+}
+
 bool dot_finish(const DotPlan *p, const DotEpilogue *epilogue, DotBlock *block, char *c,
                 const DotScratch *s) {
   if (p->parts == 2)

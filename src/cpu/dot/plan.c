@@ -377,6 +377,61 @@ static const char *pack_whole(HlArena *arena, const DotPlan *p, const DotSide *s
   return packed;
 }
 
+// --- Pieces of k ------------------------------------------------------------------------------------
+
+// C has too few elements for threads to share, and each of them is a long sum.
+static bool wants_pieces(const DotPlan *p, const DotProduct *q) {
+  enum { SMALL = 4096, CHUNKS = 8, LONG = 1 << 14 };
+  const int64_t m = p->side[0].n, n = p->side[1].n;
+  const int64_t chunks = ((m + p->bm - 1) / p->bm) * ((n + p->bn - 1) / p->bn);
+  return !q->changed && p->batches == 1 && m * n <= SMALL && chunks < CHUNKS && p->k.n == 1 &&
+         p->depth >= LONG && p->seconds > 4e-4 && !p->side[0].packed && !p->side[1].packed;
+}
+
+// Row-major in the order of the plan's lanes.
+static void lay_out_lanes(HlArena *arena, DotLoops *loops, int64_t step) {
+  loops->at = hl_arena_copy(arena, loops->at, sizeof *loops->at * (size_t)(loops->n + 1));
+  for (int k = loops->n - 1; k >= 0; step *= loops->at[k--].size)
+    loops->at[k].stride[DOT_C] = step;
+}
+
+// A product of `length` of k, `times` times, each with a C of its own.
+static const DotPlan *plan_piece(HlArena *arena, CpuLevel level, const DotPlan *p,
+                                 const DotProduct *q, int64_t times, int64_t length) {
+  DotProduct piece = *q;
+  const DotLoop k = p->k.at[0];
+  DotLoop *loop = HL_ARRAY(arena, DotLoop, 2);
+  loop[0] = (DotLoop){
+      times, {k.stride[DOT_A] * length, k.stride[DOT_B] * length, p->side[0].n * p->side[1].n}};
+  loop[1] = k;
+  loop[1].size = length;
+  piece.dtype[DOT_C] = p->sum;
+  piece.index[DOT_BATCH] = (DotLoops){1, &loop[0]};
+  piece.index[DOT_K] = (DotLoops){1, &loop[1]};
+  lay_out_lanes(arena, &piece.index[p->turned ? DOT_N : DOT_M], p->side[1].n);
+  lay_out_lanes(arena, &piece.index[p->turned ? DOT_M : DOT_N], 1);
+  const DotPlan *made = dot_plan(arena, level, &piece, (const void *const[]){NULL, NULL});
+  return made && !made->shared[0] && !made->shared[1] && !made->piece ? made : NULL;
+}
+
+static void cut_k(HlArena *arena, CpuLevel level, DotPlan *p, const DotProduct *q) {
+  enum { PIECES = 16 };
+  if (!wants_pieces(p, q))
+    return;
+  const int64_t length = p->depth / PIECES / p->kc * p->kc, pieces = p->depth / length,
+                left = p->depth - pieces * length;
+  const DotPlan *piece = plan_piece(arena, level, p, q, pieces, length);
+  const DotPlan *rest = left > 0 ? plan_piece(arena, level, p, q, 1, left) : NULL;
+  if (!piece || (left > 0 && !rest))
+    return;
+  p->piece = piece;
+  p->rest = rest;
+  p->pieces = pieces;
+  p->length = length;
+  const HlDtype part = p->sum == HL_C64 ? HL_F32 : p->sum == HL_C128 ? HL_F64 : p->sum;
+  p->add = vec_fn(level, VEC_ADD, part, 0);
+}
+
 const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *product,
                         const void *const constant[2]) {
   static const DotLevel *const levels[] = SIMD_LEVELS(&dot_level);
@@ -413,12 +468,14 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
   set_row(p, level);
   if (p->is_row) {
     cut_row(p);
+    cut_k(arena, level, p, &q);
     return p;
   }
   for (int which = 0; which < 2; which++)
     if (constant[p->side[which].array])
       p->side[which].packed = pack_whole(arena, p, &p->side[which], constant[p->side[which].array]);
   cut(p);
+  cut_k(arena, level, p, &q);
   return p;
 }
 
@@ -446,6 +503,8 @@ void dot_print(HlBuf *out, const DotPlan *p) {
   if (p->batches != 1)
     hl_buf_printf(out, ", %lld times", (long long)p->batches);
   hl_buf_printf(out, ", sums in %s", hl_dtype_text(p->sum));
+  if (p->piece)
+    hl_buf_printf(out, ", of %lld of k each", (long long)p->length);
   for (int which = 0; which < 2; which++)
     if (p->side[which].packed)
       hl_buf_printf(out, ", operand %d packed", p->side[which].array == DOT_A ? 0 : 1);

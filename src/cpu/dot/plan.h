@@ -47,6 +47,10 @@ struct DotPlan {
   int64_t group;           // batches of a chunk
   bool shared[2];          // packed for all chunks before anything else
   int64_t span;            // columns of B for which that is done at a time
+  // A small C of a long k: products of `pieces` of k, and of the rest, are made as a batch would be and added up; NULL: it is not.
+  const DotPlan *piece, *rest;
+  int64_t pieces, length;
+  VecFn *add;
   double seconds;
 };
 
@@ -66,6 +70,9 @@ typedef struct DotScratch {
 } DotScratch;
 // Makes complex numbers of their parts, runs the epilogue, and puts the block where it belongs in C, which is given at the batch.
 bool dot_finish(const DotPlan *p, const DotEpilogue *epilogue, DotBlock *block, char *c, const DotScratch *s);
+
+// The same of a block that is complex numbers already, and does not lie in C.
+bool dot_put(const DotPlan *p, const DotEpilogue *epilogue, const DotBlock *block, char *c, const DotScratch *s);
 
 // --- One row (vector.c) ------------------------------------------------------------------------------
 
