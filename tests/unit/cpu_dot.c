@@ -145,6 +145,19 @@ static void check_product(const char *const dtype[3], int64_t b, int64_t m, int6
   free(text);
 }
 
+// Of a batch of m x n x k, in layouts of all kinds, sums so long that floats are only as near as XLA asks.
+static void check_mixed(const char *const dtype[3], const int64_t size[4], uint64_t seed) {
+  Dims dims[4];
+  for (int k = 0; k < 4; k++)
+    dims[k] = (Dims){size[k] > 1 || k > 0, {size[k]}, {{0}}};
+  char *text = dot_text(&seed, true, dtype, dims);
+  char *wrong = cpu_check(
+      text, &(CpuCheck){.kind = "dot", .tolerance = is_exact(dtype[2]) ? -1 : 0, .seed = seed});
+  if (wrong)
+    fail_msg("%s:\n%s", wrong, text);
+  free(text);
+}
+
 // --- Tests --------------------------------------------------------------------------------------
 
 #define SAME(t) \
@@ -229,21 +242,14 @@ static void every_cut(void **state) {
 // Few long sums, whose pieces threads share: of f32 and f64, of complex numbers, of integers whose sums are wider than they are.
 static void pieces_of_long_sums(void **state) {
   static const int some[] = {0, 1, 2, 4, 6, 14, 18};
-  static const int64_t size[][3] = {
-      {1, 1, 1200007}, {5, 9, 100003}, {1, 30, 65536}, {17, 1, 90000}, {17, 20, 30011}};
+  static const int64_t size[][4] = {{1, 1, 1, 1200007},
+                                    {1, 5, 9, 100003},
+                                    {1, 1, 30, 65536},
+                                    {1, 17, 1, 90000},
+                                    {1, 17, 20, 30011}};
   for (size_t k = 0; k < sizeof some / sizeof *some; k++)
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-      uint64_t seed = k + 1;
-      Dims dims[4] = {
-          {0}, {1, {size[i][0]}, {{0}}}, {1, {size[i][1]}, {{0}}}, {1, {size[i][2]}, {{0}}}};
-      char *text = dot_text(&seed, true, types[some[k]], dims);
-      char *wrong = cpu_check(text, &(CpuCheck){.kind = "dot",
-                                                .tolerance = is_exact(types[some[k]][2]) ? -1 : 0,
-                                                .seed = seed});
-      if (wrong)
-        fail_msg("%s:\n%s", wrong, text);
-      free(text);
-    }
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+      check_mixed(types[some[k]], size[i], k + 1);
 }
 
 // A vector and a matrix whose elements lie beside each other in one direction or the other.
@@ -256,6 +262,19 @@ static void one_row_or_column(void **state) {
   check_product(types[0], 1, 70, 1, 9001);
   check_product(types[0], 1, 1, 5001, 9);
   check_product(types[0], 40, 1, 33, 3);
+}
+
+// A few rows or columns, and a matrix that is large in any layout: some are read where they lie.
+static void a_few_rows_or_columns(void **state) {
+  static const int some[] = {0, 1, 2, 6, 14, 18, 22, 24, 25};
+  static const int64_t size[][4] = {
+      {1, 2, 530, 700}, {1, 530, 3, 700}, {1, 8, 1100, 513}, {3, 700, 5, 515}, {1, 7, 70, 5001}};
+  for (size_t k = 0; k < sizeof some / sizeof *some; k++)
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+      check_mixed(types[some[k]], size[i], k + i + 1);
+  check_mixed(types[0], (const int64_t[]){1, 2, 2080, 1030}, 1);
+  check_mixed(types[0], (const int64_t[]){1, 2080, 2, 1030}, 2);
+  check_mixed(types[2], (const int64_t[]){1, 2, 2080, 2070}, 3);
 }
 
 static void nothing_to_multiply(void **state) {
@@ -325,6 +344,7 @@ int main(void) {
       cmocka_unit_test(every_cut),
       cmocka_unit_test(pieces_of_long_sums),
       cmocka_unit_test(one_row_or_column),
+      cmocka_unit_test(a_few_rows_or_columns),
       cmocka_unit_test(nothing_to_multiply),
       cmocka_unit_test(any_dimension_numbers),
       cmocka_unit_test(a_constant_operand),

@@ -43,8 +43,8 @@ static int64_t parts_of(int64_t n, int64_t part) {
 static size_t lay_out(const Run *run, char *start, DotScratch *out) {
   const DotPlan *p = run->p;
   const int64_t columns = p->is_row ? DOT_STRIP : p->hot,
-                block = p->is_row ? columns : p->bm * p->parts * columns * p->parts;
-  const int64_t a = p->is_row ? p->depth * p->word
+                block = p->is_row ? p->bm * columns : p->bm * p->parts * columns * p->parts;
+  const int64_t a = p->is_row ? p->bm * p->depth * p->word
                               : dot_packed_bytes(p, &p->side[0], p->bm, p->kc) * p->blocks,
                 b = run->shared[1] || p->is_row ? 0
                                                 : dot_packed_bytes(p, &p->side[1], p->hot, p->kc);

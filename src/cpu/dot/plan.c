@@ -224,18 +224,30 @@ static int stream_of(const DotPlan *p, HlDtype matrix) {
                                        : -1;
 }
 
-// A product of one row with a matrix that lies evenly, its elements beside each other one way or the other.
+// Of a few rows and a matrix so large that tiles would wait for memory, or that would be packed for them.
+static bool is_few(const DotPlan *p, bool is_along) {
+  enum { FEW = 8, LARGE = 4 << 20, PACKED = 1 << 18, DEEP = 512 };
+  const int64_t bytes = p->side[1].n * p->depth * hl_dtype_bytes(p->side[1].dtype);
+  return p->side[0].n <= FEW && p->side[0].lanes.n <= 1 &&
+         (is_along ? p->depth >= DEEP && bytes >= PACKED : bytes >= LARGE * p->side[0].n);
+}
+
+// A product of one row, or a few, with a matrix that lies evenly, its elements beside each other one way or the other.
 static void set_row(DotPlan *p, CpuLevel level) {
   static const DotVectorLevel *const levels[] = SIMD_LEVELS(&dot_vector_level);
   const DotSide *row = &p->side[0], *matrix = &p->side[1];
   const int stream = stream_of(p, matrix->dtype);
-  if (row->n != 1 || p->depth == 0 || stream < 0 || p->k.n > 1 || matrix->lanes.n > 1)
+  p->along = NULL;
+  p->across = NULL;
+  if (p->depth == 0 || stream < 0 || p->k.n > 1 || matrix->lanes.n > 1)
     return;
   if (p->k.n == 0 || p->k.at[0].stride[matrix->array] == 1)
     p->along = levels[level]->along[stream];
   else if (matrix->lanes.n == 0 || matrix->lanes.at[0].stride[matrix->array] == 1)
     p->across = levels[level]->across[stream];
-  p->is_row = p->along || p->across;
+  p->is_row = (p->along || p->across) && (row->n == 1 || is_few(p, p->along != NULL));
+  if (!p->is_row)
+    p->along = NULL, p->across = NULL;
   p->load = vec_load(level, row->dtype);
   p->widen = vec_carrier(row->dtype) == p->sum && row->dtype == p->sum
                  ? NULL
@@ -253,12 +265,26 @@ static bool can_be_direct(const DotPlan *p, const DotSide *side) {
          (!is_b || side->lanes.n == 0 || side->lanes.at[0].stride[side->array] == 1);
 }
 
+// Which operand has the rows. A few columns of C are rows of what is computed where a matrix streams by.
+static void set_sides(DotPlan *p, CpuLevel level, const Types *t, const DotProduct *q) {
+  static const DotLevel *const levels[] = SIMD_LEVELS(&dot_level);
+  const bool turned = p->turned;
+  for (int try = 0; try < 2 && !p->is_row; try++) {
+    p->turned = try == 0 ? !turned : turned;
+    if (try == 0 && (turned || total(&q->index[DOT_N]) >= total(&q->index[DOT_M])))
+      continue;
+    for (int which = 0; which < 2; which++)
+      set_side(p, levels[level], t, q, which);
+    set_row(p, level);
+  }
+}
+
 static void cut_row(DotPlan *p) {
-  enum { WORK = 1 << 17, LONG = 512 };
-  const int64_t n = p->side[1].n;
-  p->bm = 1;
-  p->bn = even_part(n, at_least(WORK / p->depth, p->across ? LONG : 16), 16);
-  p->group = n <= p->bn ? at_most(at_least(WORK / (n * p->depth), 1), p->batches) : 1;
+  enum { LONG = 512 };
+  const int64_t n = p->side[1].n, work = p->side[0].n == 1 ? 1 << 17 : 1 << 19;
+  p->bm = p->side[0].n;
+  p->bn = even_part(n, at_least(work / p->depth, p->across ? LONG : 16), 16);
+  p->group = n <= p->bn ? at_most(at_least(work / (n * p->depth), 1), p->batches) : 1;
 }
 
 // Bytes from the first to the last element of an operand, along its loops of lanes and k: one of each.
@@ -454,8 +480,7 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
                  .sum = t->sum,
                  .result = q.dtype[DOT_C],
                  .turned = wants_turning(&q)};
-  for (int which = 0; which < 2; which++)
-    set_side(p, levels[level], t, &q, which);
+  set_sides(p, level, t, &q);
   p->kc = even_part(depth, (int64_t)(p->tiles->kc / p->parts) * p->each, p->each);
   p->blocks = (depth + p->kc - 1) / p->kc;
   p->in_place = !q.apart && can_be_in_place(p);
@@ -465,7 +490,6 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
   p->store = vec_store(level, p->result);
   p->scatter = vec_scatter(level, p->result);
   p->seconds = guess_seconds(p, &q);
-  set_row(p, level);
   if (p->is_row) {
     cut_row(p);
     cut_k(arena, level, p, &q);
@@ -482,7 +506,7 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
 DotBlocks dot_blocks(const DotPlan *p) {
   const DotLoops *rows = &p->side[0].lanes, *columns = &p->side[1].lanes;
   const int64_t n = p->side[1].n;
-  return (DotBlocks){.rows = p->is_row ? 1 : at_most(p->bm, p->side[0].n),
+  return (DotBlocks){.rows = at_most(p->bm, p->side[0].n),
                      .columns = at_most(p->is_row ? DOT_STRIP : p->hot, n),
                      .row = p->in_place ? inner_stride(rows, DOT_C)
                             : p->is_row ? DOT_STRIP

@@ -38,7 +38,7 @@ struct DotPlan {
   VecScatter *scatter;
   VecLoad *load;           // of what is multiplied as it is by rows of a matrix, and what makes words of it; NULL: they are
   VecFn *widen;
-  bool is_row;             // one row times a matrix that streams by, in one of these ways
+  bool is_row;             // one row, or a few, times a matrix that streams by, in one of these ways
   DotAlong *along;
   DotAcross *across;
   int64_t batches, depth;  // depth: all of k
@@ -74,9 +74,9 @@ bool dot_finish(const DotPlan *p, const DotEpilogue *epilogue, DotBlock *block, 
 // The same of a block that is complex numbers already, and does not lie in C.
 bool dot_put(const DotPlan *p, const DotEpilogue *epilogue, const DotBlock *block, char *c, const DotScratch *s);
 
-// --- One row (vector.c) ------------------------------------------------------------------------------
+// --- One row, or a few (vector.c) ---------------------------------------------------------------------
 
-// Makes columns [first, first + n) of a batch of a product of one row; operands and C are given at the batch.
+// Makes columns [first, first + n) of a batch of such a product; operands and C are given at the batch.
 bool dot_vector_part(const DotPlan *p, const DotEpilogue *epilogue, int64_t batch, int64_t first, int64_t n,
                      const char *const operand[2], char *c, const DotScratch *s);
 
