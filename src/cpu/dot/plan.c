@@ -232,8 +232,9 @@ static bool is_few(const DotPlan *p, bool is_along) {
          (is_along ? p->depth >= DEEP && bytes >= PACKED : bytes >= LARGE * p->side[0].n);
 }
 
-// A product of one row, or a few, with a matrix that lies evenly, its elements beside each other one way or the other.
-static void set_row(DotPlan *p, CpuLevel level) {
+// A product of one row, or a few, with a matrix that lies evenly, its elements beside each other one way or the other. A constant
+// matrix is rather packed once.
+static void set_row(DotPlan *p, CpuLevel level, bool is_constant) {
   static const DotVectorLevel *const levels[] = SIMD_LEVELS(&dot_vector_level);
   const DotSide *row = &p->side[0], *matrix = &p->side[1];
   const int stream = stream_of(p, matrix->dtype);
@@ -245,13 +246,29 @@ static void set_row(DotPlan *p, CpuLevel level) {
     p->along = levels[level]->along[stream];
   else if (matrix->lanes.n == 0 || matrix->lanes.at[0].stride[matrix->array] == 1)
     p->across = levels[level]->across[stream];
-  p->is_row = (p->along || p->across) && (row->n == 1 || is_few(p, p->along != NULL));
-  if (!p->is_row)
-    p->along = NULL, p->across = NULL;
+  p->is_row =
+      (p->along || p->across) && (row->n == 1 || (!is_constant && is_few(p, p->along != NULL)));
+  if (!p->is_row) {
+    p->along = NULL;
+    p->across = NULL;
+  }
   p->load = vec_load(level, row->dtype);
   p->widen = vec_carrier(row->dtype) == p->sum && row->dtype == p->sum
                  ? NULL
                  : vec_convert(level, row->dtype, p->sum);
+}
+
+// Which operand has the rows. A few columns of C are rows of what is computed where a matrix streams by.
+static void set_sides(DotPlan *p, CpuLevel level, const Types *t, const DotProduct *q,
+                      const void *const constant[2]) {
+  static const DotLevel *const levels[] = SIMD_LEVELS(&dot_level);
+  const bool turned = p->turned, narrow = total(&q->index[DOT_N]) < total(&q->index[DOT_M]);
+  for (int k = turned || !narrow; k < 2 && !p->is_row; k++) {
+    p->turned = k == 0 ? !turned : turned;
+    for (int which = 0; which < 2; which++)
+      set_side(p, levels[level], t, q, which);
+    set_row(p, level, constant[p->side[1].array] != NULL);
+  }
 }
 
 // --- The cut ------------------------------------------------------------------------------------
@@ -263,20 +280,6 @@ static bool can_be_direct(const DotPlan *p, const DotSide *side) {
   return !side->packed && p->parts == 1 && p->each == 1 && side->carrier == side->dtype &&
          hl_dtype_bytes(side->dtype) == p->word && p->k.n <= 1 && side->lanes.n <= 1 &&
          (!is_b || side->lanes.n == 0 || side->lanes.at[0].stride[side->array] == 1);
-}
-
-// Which operand has the rows. A few columns of C are rows of what is computed where a matrix streams by.
-static void set_sides(DotPlan *p, CpuLevel level, const Types *t, const DotProduct *q) {
-  static const DotLevel *const levels[] = SIMD_LEVELS(&dot_level);
-  const bool turned = p->turned;
-  for (int try = 0; try < 2 && !p->is_row; try++) {
-    p->turned = try == 0 ? !turned : turned;
-    if (try == 0 && (turned || total(&q->index[DOT_N]) >= total(&q->index[DOT_M])))
-      continue;
-    for (int which = 0; which < 2; which++)
-      set_side(p, levels[level], t, q, which);
-    set_row(p, level);
-  }
 }
 
 static void cut_row(DotPlan *p) {
@@ -480,7 +483,7 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
                  .sum = t->sum,
                  .result = q.dtype[DOT_C],
                  .turned = wants_turning(&q)};
-  set_sides(p, level, t, &q);
+  set_sides(p, level, t, &q, constant);
   p->kc = even_part(depth, (int64_t)(p->tiles->kc / p->parts) * p->each, p->each);
   p->blocks = (depth + p->kc - 1) / p->kc;
   p->in_place = !q.apart && can_be_in_place(p);

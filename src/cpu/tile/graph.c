@@ -290,7 +290,6 @@ int tile_scope(Lower *l, int scope, const Affine *at, int64_t n) {
 }
 
 int tile_block(Lower *l) {
-  vec_push_in(l->arena, &l->block,
-              ((Block){.fold = VEC_OP_COUNT, .first_node = l->node.n}));
+  vec_push_in(l->arena, &l->block, ((Block){.fold = VEC_OP_COUNT, .first_node = l->node.n}));
   return l->block.n - 1;
 }
