@@ -179,7 +179,7 @@ typedef struct LinalgKernel {
   int64_t lanes;                 // small matrices that are done beside each other; 0: none are
 } LinalgKernel;
 
-enum { LINALG_STRIP = 256 };     // columns of a strip
+enum { LINALG_STRIP = 128 };     // columns of a strip
 // Sets f->lanes (beside.c), and does matrices [first, first + lanes). False: one of them must be done by itself.
 void linalg_set_beside(LinalgKernel *f);
 size_t linalg_beside_bytes(const LinalgKernel *f);

@@ -11,7 +11,7 @@
 static const int64_t far_above = INT64_MIN / 2;  // the diagonal: all of c is wanted
 
 // Columns of a block of b; rows and columns of a chunk of c.
-enum { HOT = 512, CHUNK_ROWS = 256, CHUNK_COLUMNS = 512, LINE = 64 };
+enum { HOT = 512, CHUNK_ROWS = 256, CHUNK_COLUMNS = 256, LINE = 64 };
 
 static int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;

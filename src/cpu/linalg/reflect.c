@@ -7,6 +7,8 @@
 //   c -= V solve(S^H, V^H c)       their adjoints in reverse, as they are found: Q^H c
 //   c -= V solve(S, V^H c)         Q c
 
+#include <string.h>
+
 #include "cpu/linalg/linalg.h"
 
 enum { BLOCK = 64 };  // reflectors that are applied to all that is on their right
@@ -32,20 +34,21 @@ LinalgReflect linalg_reflect_new(const LinalgMath *q, char *memory, int64_t rows
 
 // --- Blocks of reflectors ---------------------------------------------------------------------------
 
+// 1 / tau, infinite where tau is 0.
 static void put_inverse(const LinalgMath *q, const char *tau, char *to) {
-  const int parts = q->parts ? 2 : 1;
-  double from[2] = {0}, whole;
-  for (int k = 0; k < parts; k++)
-    from[k] = q->type == 0 ? (double)((const float *)(const void *)tau)[k]
-                           : ((const double *)(const void *)tau)[k];
-  whole = from[0] * from[0] + from[1] * from[1];
-  const double inverse[] = {from[1] == 0 ? 1 / from[0] : from[0] / whole,
-                            from[1] == 0 ? 0 : -from[1] / whole};
-  for (int k = 0; k < parts; k++)
-    if (q->type == 0)
-      ((float *)(void *)to)[k] = (float)inverse[k];
-    else
-      ((double *)(void *)to)[k] = inverse[k];
+  float narrow[2] = {0};
+  double part[2] = {0};
+  memcpy(q->type == 0 ? (void *)narrow : (void *)part, tau, (size_t)q->size);
+  if (q->type == 0)
+    for (int k = 0; k < 2; k++)
+      part[k] = (double)narrow[k];
+  const double square = part[0] * part[0] + part[1] * part[1];
+  const bool is_real = part[1] == 0;
+  part[0] = is_real ? 1 / part[0] : part[0] / square;
+  part[1] = is_real ? 0 : -part[1] / square;
+  for (int k = 0; k < 2; k++)
+    narrow[k] = (float)part[k];
+  memcpy(to, q->type == 0 ? (const void *)narrow : (const void *)part, (size_t)q->size);
 }
 
 // v from the columns below whose diagonal reflectors stand.
