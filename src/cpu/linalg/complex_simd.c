@@ -9,7 +9,23 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
+// Each other element: of float and of double as many as a vector has.
+#define SWAP2 1, 0
+#define SWAP4 SWAP2, 3, 2
+#define SWAP8 SWAP4, 5, 4, 7, 6
+#if SIMD_LEVEL == 4
+#define SWAP_FLOATS SWAP8, 9, 8, 11, 10, 13, 12, 15, 14
+#define SWAP_DOUBLES SWAP8
+#elif SIMD_LEVEL == 3
+#define SWAP_FLOATS SWAP8
+#define SWAP_DOUBLES SWAP4
+#else
+#define SWAP_FLOATS SWAP4
+#define SWAP_DOUBLES SWAP2
+#endif
+
 #define T float
+#define SWAP SWAP_FLOATS
 #define I int32_t
 #define NAME(name) name##_c64
 #define MADD MADD_F32
@@ -22,6 +38,7 @@
 #include "cpu/linalg/complex_simd.h"
 
 #define T double
+#define SWAP SWAP_DOUBLES
 #define I int64_t
 #define NAME(name) name##_c128
 #define MADD MADD_F64

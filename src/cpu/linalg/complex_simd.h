@@ -1,5 +1,5 @@
 // cpu/linalg/complex_simd.h: the leaves for one type of complex numbers: complex_simd.c includes this once for each, with T, that of
-// a part, its integer I, NAME and functions. A vector has parts in turn: re, im, re, im, ...
+// a part, its integer I, SWAP, NAME and functions. A vector has parts in turn: re, im, re, im, ...
 
 typedef T NAME(V) __attribute__((vector_size(VECTOR)));
 typedef T NAME(U) __attribute__((vector_size(VECTOR), aligned(__alignof__(T)), may_alias));
@@ -42,7 +42,7 @@ INLINE M NAME(numbers)(void) {
   return lane;
 }
 // The parts of each number exchanged.
-INLINE V NAME(swapped)(V x) { return __builtin_shuffle(x, NAME(numbers)() ^ 1); }
+INLINE V NAME(swapped)(V x) { return __builtin_shufflevector(x, x, SWAP); }
 
 // A number for all lanes, in the form in which vectors are multiplied by it.
 typedef struct NAME(By) {
@@ -289,6 +289,7 @@ static void NAME(spread_columns)(const LinalgMatrix *b, void *out) {
 #undef WIDTH
 #undef PARTS
 #undef T
+#undef SWAP
 #undef I
 #undef NAME
 #undef MADD
