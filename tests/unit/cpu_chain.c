@@ -321,6 +321,13 @@ static void what_follows_a_dot(void **state) {
        "lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
        " ROOT r = bf16[300,130] fusion(d), kind=kLoop, calls=f\n",
        1},
+      {" d = s32[300,130] parameter(0)\n k = f32[300] parameter(1)\n c = f32[300,130] "
+       "broadcast(k), "
+       "dimensions={0}\n e = f32[300,130] convert(d)\n ROOT r = f32[300,130] multiply(e, c)\n",
+       " x = s8[300,70] parameter(0)\n w = s8[70,130] parameter(1)\n d = s32[300,130] dot(x, w), "
+       "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n k = f32[300] parameter(2)\n"
+       " ROOT r = f32[300,130] fusion(d, k), kind=kLoop, calls=f\n",
+       1},
       // What is added lies where the result will.
       {"",
        XW(300, 70, 130) " b = f32[300,130] parameter(2)\n c = f32[300,130] negate(b)\n"

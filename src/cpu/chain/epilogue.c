@@ -239,7 +239,7 @@ static bool make_kernel(Find *f) {
   const HlShape *v = f->value->shape;
   f->stride = cpu_strides(f->arena, v);
   const HlDtype carrier = vec_carrier(f->dot->shape->dtype);
-  if (v->rank > CHAIN_MAX_RANK || !hl_is_float(f->dot->shape->dtype) || !match_dims(f))
+  if (v->rank > CHAIN_MAX_RANK || !match_dims(f))
     return false;
   Epilogue *k = HL_NEW(f->arena, Epilogue);
   const bool apart = hl_dtype_bytes(carrier) != hl_dtype_bytes(v->dtype) || may_be_replaced(f);

@@ -68,7 +68,8 @@ static Val hole(Lower *l, const Ask *ask) {
   const int rank = dot->shape->rank;
   if ((b->dot && (b->dot != dot || b->call != call)) || (call && ask->frame->up != b->frame))
     return tile_fail(l, "two products");
-  if (!hl_is_float(dtype) || (ask->raw && held != dtype))
+  const bool is_whole = dtype == HL_S32 || dtype == HL_S64;  // as which sums of integers are kept
+  if ((!hl_is_float(dtype) && !is_whole) || (ask->raw && held != dtype))
     return tile_fail(l, "a product of another type");
   if (!b->dot) {
     b->dot = dot;
