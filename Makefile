@@ -104,7 +104,7 @@ fuzz: fuzz-build tests
 	@printf '%s\n' $(FUZZ_TARGETS) | \
 	  xargs -P $(JOBS) -I NAME tools/fuzz.sh NAME $(BUILD)/fuzz/tests $(FUZZ_SECONDS)
 
-TSAN_UNITS := threads pool
+TSAN_UNITS := threads pool program
 
 tsan: test-deps
 	@$(CONFIGURE) -B $(BUILD)/tsan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" \
