@@ -119,7 +119,7 @@ static void report_text(const char *path, const HlModule *m, const HlReplay *r,
 // An element's index, as in text.
 static void index_json(HlBuf *out, const char *key, const HlShape *shape, int64_t element) {
   if (element < 0) {
-    json_null(out, key);
+    json_nothing(out, key);
     return;
   }
   json_key(out, key);
@@ -172,7 +172,7 @@ static void report_json(HlBuf *out, const HlModule *m, const HlReplay *r,
   json_int(out, "devices", r->devices);
   json_text(out, "inputs", r->inputs);
   if (r->n_compared == 0)
-    json_null(out, "equal");
+    json_nothing(out, "equal");
   else
     json_bool(out, "equal", r->n_different == 0);
   json_text(out, "rule", rule.at);
@@ -238,7 +238,7 @@ static int give_up(Cli *cli, const char *name, const char *platform) {
   if (kind == HL_DIFFERS)
     json_bool(out, "equal", false);
   else
-    json_null(out, "equal");
+    json_nothing(out, "equal");
   json_close(out, '}');
   return (int)kind;
 }

@@ -155,7 +155,7 @@ void cpu_stats_json(HlBuf *out, HlCpuProgram *program, const HlCpuPeaks *peaks) 
   if (r.interpreted_whole)
     json_text(out, "interpreted_whole", r.interpreted_whole);
   else
-    json_null(out, "interpreted_whole");
+    json_nothing(out, "interpreted_whole");
   json_int(out, "steps", r.n_steps);
   json_int(out, "kernels", r.n_kernels);
   json_open(out, "kinds", '[');

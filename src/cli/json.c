@@ -60,7 +60,7 @@ void json_bool(HlBuf *out, const char *key, bool value) {
   hl_buf_puts(out, value ? "true" : "false");
 }
 
-void json_null(HlBuf *out, const char *key) {
+void json_nothing(HlBuf *out, const char *key) {
   json_key(out, key);
   hl_buf_puts(out, "null");
 }

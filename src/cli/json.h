@@ -17,7 +17,7 @@ void json_int(HlBuf *out, const char *key, int64_t value);
 void json_number(HlBuf *out, const char *key, double value);  // what is not finite as text
 void json_count(HlBuf *out, const char *key, double value);   // a whole number
 void json_bool(HlBuf *out, const char *key, bool value);
-void json_null(HlBuf *out, const char *key);
+void json_nothing(HlBuf *out, const char *key);                // null: the name json_null is jansson's
 // A key, after which the caller appends the value.
 void json_key(HlBuf *out, const char *key);
 
