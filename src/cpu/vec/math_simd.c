@@ -1,22 +1,6 @@
 // cpu/vec/math_simd.c: vector functions of floats that are approximated.
 //
-// The worst errors that bench/vec_ulp.c has met, in units in the last place, rounded up; `way`: in which type f32 is computed.
-// tests/unit/cpu_vec.c holds the next whole number or so.
-//
-//                             f32    way    f64                               f32    way    f64
-//   exponential               1.0    f32   1.0        sinh                    0.51   f64   2.5
-//   exponential-minus-one     1.6    f32   1.9        cosh                    0.51   f64   1.5
-//   log                       0.9    f32   0.8        asin                    0.51   f64   1.7
-//   log-plus-one              1.6    f32   1.3        acos                    0.51   f64   1.3
-//   logistic                  1.9    f32   1.9        asinh                   0.51   f64   2.0
-//   tanh                      1.4    f32   2.5        acosh                   0.51   f64   2.0
-//   tan                       0.6    f64   2.3        atanh                   0.51   f64   2.1
-//   sine                      0.6    f64   0.9        cbrt                    0.6    f64   0.8
-//   cosine                    0.6    f64   0.9        rsqrt                   1.5    f32   1.5
-//   erf                       1.3    f32   1.3        power                   0.51   f64   1.0
-//                                                     atan2                   0.51   f64   2.3
-//
-// sine, cosine and tan of more than FAR_ANGLE are libm's, one by one. Without FMA (v2) the worst is the same within 0.25.
+// How far off they are stands in ulp.def. sine, cosine and tan of more than FAR_ANGLE are libm's, one by one.
 
 #include <math.h>
 #include <string.h>
