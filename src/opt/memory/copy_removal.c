@@ -280,7 +280,17 @@ static void cut_control(HlInst *inst) {
     hl_remove_control(inst, inst->control->succs[inst->control->n_succs - 1]);
 }
 
+// Whether the value is there from the start of its computation, or made by another instruction.
+static bool only_names(const HlInst *inst) {
+  return inst->op == HL_OP_PARAMETER || inst->op == HL_OP_CONSTANT || inst->op == HL_OP_TUPLE ||
+         inst->op == HL_OP_GET_TUPLE_ELEMENT || inst->op == HL_OP_BITCAST;
+}
+
+// What came after the copy comes after what it copied: others may have been removed because of that order.
 static void remove_copy(HlInst *copy) {
+  HlInst *from = copy->operands[0];
+  for (int k = 0; !only_names(from) && copy->control && k < copy->control->n_succs; k++)
+    hl_add_control(from, copy->control->succs[k]);
   cut_control(copy);
   hl_replace_uses(copy, copy->operands[0]);
   hl_erase(copy);
