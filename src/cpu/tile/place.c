@@ -189,6 +189,26 @@ static void set_indices(Plan *p, TileOp *op) {
   }
 }
 
+// Of several results one may lie where an operand does: what another one stores of that operand must have been fetched before,
+// also where it passes through what finds nothing but an address.
+static void find_stored(Plan *p) {
+  const Lower *l = p->l;
+  bool several = false;
+  p->is_stored = HL_ARRAY(l->arena, bool, l->node.n + 1);
+  for (int k = 1; k < l->store.n; k++)
+    several |= l->store.at[k].buffer != l->store.at[0].buffer;
+  for (int k = 0; several && k < l->store.n; k++)
+    p->is_stored[l->store.at[k].value.re] =
+        true;  // the other part of a complex number comes with it
+  for (int n = l->node.n - 1; n >= 0; n--) {
+    const Node *node = &l->node.at[n];
+    const bool passes =
+        node->kind == NODE_SAME || node->kind == NODE_CHOOSE || node->kind == NODE_LINE;
+    for (int k = 0; passes && p->is_stored[n] && k < node->n; k++)
+      p->is_stored[node->arg[k]] = true;
+  }
+}
+
 static void place_load(Plan *p, int n, Place at) {
   const Node *node = &p->l->node.at[n];
   const CpuLevel level = p->l->maker->level;
@@ -198,6 +218,7 @@ static void place_load(Plan *p, int n, Place at) {
   op->out = p->value[n];
   op->dtype = node->dtype;
   op->access = access_of(p, at, node->buffer, node->from, node->at);
+  op->access.direct &= !p->is_stored[n];
   set_indices(p, op);
   op->access.take = op->access.by_row && op->access.column_step == 1 && tile_is_plain(node->from)
                         ? vec_take(level)
@@ -476,6 +497,7 @@ static bool place_in_head(Plan *p, int n) {
 bool plan_place(Plan *p) {
   Lower *l = p->l;
   new_blocks(p);
+  find_stored(p);
   p->nest->scope = HL_ARRAY(p->arena, TileScope, l->scope.n);
   p->nest->scope[0].parent = -1;
   p->nest->n_scopes = l->scope.n;

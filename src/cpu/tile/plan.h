@@ -40,6 +40,7 @@ typedef struct Plan {
   bool *in_head;       // ... and is; and it is wanted for every element
   bool *in_tile;
   int *head_value;     // of a node: its value in the head
+  bool *is_stored;     // by node: a result is what is loaded here, and there are others
 } Plan;
 
 // What is needed; blocks in blocks; loops that may be one (loops.c).
