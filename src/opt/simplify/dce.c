@@ -160,6 +160,20 @@ static bool has_loose_outputs(const HlInst *fusion) {
   return true;
 }
 
+// Whether what has effects in the body reads an output: it would, were that the body's result.
+static bool is_read_inside(HlPass *p, const HlInst *output, const bool *effects) {
+  const HlComp *body = output->comp;
+  bool *stays = HL_ARRAY(p->arena, bool, body->next_id);
+  for (const HlInst *inst = body->last; inst; inst = inst->prev) {
+    for (const HlUse *use = inst->first_use; use; use = use->next)
+      stays[inst->id] |= stays[use->user->id];
+    if (inst == output)
+      return stays[inst->id];
+    stays[inst->id] |= inst != body->root && effects_has(effects, inst);
+  }
+  return false;
+}
+
 // The output may be a tuple itself: those who take parts of it read the fusion afterwards.
 static void keep_one_output(HlPass *p, HlInst *fusion, int kept) {
   HlComp *body = hl_to_apply(fusion);
@@ -210,7 +224,9 @@ static void drop_outputs(HlPass *p, HlInst *fusion, const bool *effects) {
     last = place[k] ? k : last;
     place[k] = place[k] ? kept++ : -1;
   }
-  if (kept == n || kept == 0 || !hl_change(p, "unread-output", fusion, NULL))
+  const HlInst *root = hl_to_apply(fusion)->root;
+  if (kept == n || kept == 0 || (kept == 1 && is_read_inside(p, root->operands[last], effects)) ||
+      !hl_change(p, "unread-output", fusion, NULL))
     return;
   if (kept == 1)
     keep_one_output(p, fusion, last);
