@@ -48,6 +48,9 @@ typedef bool CpuChunk(void *user, int64_t chunk, CpuMember *member);
 // and 0, the caller does alone. A chunk must not call this itself.
 bool cpu_parallel(CpuTeam *team, int64_t n, double seconds, CpuChunk *chunk, void *user);
 
+// Copies bytes between places that do not overlap. False: the run is to end.
+bool cpu_copy(CpuTeam *team, void *to, const void *from, int64_t bytes);
+
 // The caller wants the run to end: chunks not begun are left out and cpu_parallel returns false. Any thread may say so.
 void cpu_team_stop(CpuTeam *team);
 bool cpu_team_stopped(const CpuTeam *team);

@@ -9,14 +9,8 @@ static void *address(const CpuFrame *frame, CpuPlace place) {
   return (char *)frame->base[place.allocation] + place.offset;
 }
 
-// What is empty need not have an address.
-static void copy(void *to, const void *from, int64_t bytes) {
-  if (bytes > 0)
-    memcpy(to, from, (size_t)bytes);
-}
-
 // Where arguments and results stand is the caller's to say. What begins with an argument's elements gets them.
-static void set_bases(const CpuRun *run) {
+static bool set_bases(const CpuRun *run) {
   const HlCpuProgram *p = run->program;
   void **base = run->frame->base;
   for (int k = 0; k < p->n_memories; k++) {
@@ -25,17 +19,22 @@ static void set_bases(const CpuRun *run) {
       base[k] = (void *)(uintptr_t)run->argument[m->leaf];
     else if (m->kind == MEMORY_RESULT)
       base[k] = run->result[m->leaf];
-    if (m->donor >= 0 && m->kind != MEMORY_ARGUMENT && base[k] != run->argument[m->donor])
-      copy(base[k], run->argument[m->donor], m->bytes);
+    if (m->donor >= 0 && m->kind != MEMORY_ARGUMENT && base[k] != run->argument[m->donor] &&
+        !cpu_copy(run->frame->team, base[k], run->argument[m->donor], m->bytes))
+      return false;
   }
+  return true;
 }
 
-static void copy_endings(const CpuRun *run) {
+static bool copy_endings(const CpuRun *run) {
   const HlCpuProgram *p = run->program;
   for (int k = 0; k < p->n_endings; k++) {
     const int result = p->ending[k].result;
-    copy(run->result[result], address(run->frame, p->ending[k].from), p->result[result].bytes);
+    if (!cpu_copy(run->frame->team, run->result[result], address(run->frame, p->ending[k].from),
+                  p->result[result].bytes))
+      return false;
   }
+  return true;
 }
 
 // --- Steps -----------------------------------------------------------------------------------------
@@ -53,10 +52,8 @@ static bool compute(const CpuRun *run, const CpuStep *step) {
   void **buffer = run->frame->buffer;
   for (int k = 0; k < step->n_places; k++)
     buffer[k] = address(run->frame, step->place[k]);
-  if (step->kind == STEP_COPY) {
-    copy(buffer[1], buffer[0], step->bytes);
-    return true;
-  }
+  if (step->kind == STEP_COPY)
+    return cpu_copy(run->frame->team, buffer[1], buffer[0], step->bytes) || failed(run, step, NULL);
   if (step->kind == STEP_INTERPRET)
     return cpu_interpret(run->in, step, buffer);
   const char *why = NULL;
@@ -142,10 +139,10 @@ static bool run_steps(const CpuRun *run) {
 bool cpu_run(const CpuRun *run) {
   CpuRecorder *recorder = run->frame->recorder;
   const double start = recorder ? hl_now() : 0;
-  set_bases(run);
-  if (!run_steps(run))
+  if (!set_bases(run) || !run_steps(run) || !copy_endings(run)) {
+    base_look();  // what was called off has no other error
     return false;
-  copy_endings(run);
+  }
   if (recorder)
     cpu_record_end(recorder, run->program->n_steps, start, hl_now() - start);
   return true;

@@ -807,7 +807,8 @@ static bool find_buffers(const TileProgram *p, CpuTeam *team, void *const *buffe
   for (int k = 0; k < p->base.n_buffers; k++) {
     all[k] = buffer[k];
     if (k < p->first_out && must_keep(p, buffer, k)) {
-      memcpy(memory, buffer[k], (size_t)p->bytes[k]);
+      if (!cpu_copy(team, memory, buffer[k], p->bytes[k]))
+        return false;
       all[k] = memory;
       memory += round_up(p->bytes[k]);
     }
@@ -822,27 +823,11 @@ static bool find_buffers(const TileProgram *p, CpuTeam *team, void *const *buffe
   return true;
 }
 
-typedef struct Copy {
-  char *to;
-  const char *from;
-  int64_t bytes;
-} Copy;
-enum { COPY_CHUNK = 1 << 18 };
-
-static bool copy_chunk(void *user, int64_t chunk, CpuMember *member) {
-  const Copy *c = user;
-  const int64_t at = chunk * COPY_CHUNK, left = c->bytes - at;
-  memcpy(c->to + at, c->from + at, (size_t)(left < COPY_CHUNK ? left : COPY_CHUNK));
-  return true;
-}
-
 // What a nest updates has to be there first.
 static bool copy_first(CpuTeam *team, const TileNest *nest, void *const *buffer) {
-  Copy c = {buffer[nest->copy_to], buffer[nest->copy_from], nest->copy_bytes};
-  if (c.to == c.from || c.bytes == 0)
-    return true;
-  return cpu_parallel(team, (c.bytes + COPY_CHUNK - 1) / COPY_CHUNK, 1e-10 * (double)c.bytes,
-                      copy_chunk, &c);
+  void *to = buffer[nest->copy_to];
+  const void *from = buffer[nest->copy_from];
+  return to == from || cpu_copy(team, to, from, nest->copy_bytes);
 }
 
 bool tile_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why) {
