@@ -44,7 +44,7 @@ const HlTiles *part_merged_or(Part *pt, const HlTiles *a, const HlTiles *b, cons
 
 const HlTiles *part_loop_with(PartComp *c, const HlTiles *t, const HlTiles *more) {
   for (int k = 0; k < t->rank && t != more; k++)
-    if (more->parts[k] > 1)
+    if (more->parts[k] > 1 && (t->parts[k] == 1 || t->parts[k] == more->parts[k]))
       t = part_merged_or(c->pt, t, hl_tiles_only(c->pt->arena, more, k), t);
   return t;
 }
@@ -73,6 +73,13 @@ static bool is_cheaper(PartCost a, PartCost b) {
   return a.n <= b.n ? a.bytes < b.bytes : 2 * a.bytes <= b.bytes;
 }
 
+static bool is_among(const HlTiles *const *tiles, int n, const HlTiles *t) {
+  for (int k = 0; k < n; k++)
+    if (hl_tiles_equal(tiles[k], t))
+      return true;
+  return false;
+}
+
 const HlTiles *part_cheaper_loop(PartComp *c, const HlInst *inst, const PartLoop *loop,
                                  const HlTiles *t, const HlTiles *own) {
   enum { WANTED, SUMMED_BY_A, SUMMED_BY_B, BY_A, BY_B, N_VIEWS };
@@ -84,20 +91,28 @@ const HlTiles *part_cheaper_loop(PartComp *c, const HlInst *inst, const PartLoop
                            part_loop_tiles(c->pt, loop, 0, a, PART_ALL_DIMS),
                            part_loop_tiles(c->pt, loop, 1, b, PART_ALL_DIMS)};
   const int64_t n_tiles = hl_tiles_n_tiles(t);
+  const HlTiles *seen[N_VIEWS * N_VIEWS + 1] = {t};
+  int n_seen = 1;
   PartCost least = cost_of(c, inst, loop, t, own);
-  for (int first = 0; first < N_VIEWS && least.n > 0; first++)
+  for (int first = 0; first < N_VIEWS && least.n > 0; first++) {
+    if (is_among(view, first, view[first]))
+      continue;
     for (int then = 0; then < N_VIEWS; then++) {
+      if (is_among(view, then, view[then]))
+        continue;
       const HlTiles *other = part_loop_with(c, view[first], view[then]);
       other = part_loop_with(c, part_loop_with(c, other, view[WANTED]), view[BY_A]);
       other = part_loop_with(c, other, view[BY_B]);
-      if (hl_tiles_n_tiles(other) < n_tiles || hl_tiles_equal(other, t))
+      if (hl_tiles_n_tiles(other) < n_tiles || is_among(seen, n_seen, other))
         continue;
+      seen[n_seen++] = other;
       const PartCost cost = cost_of(c, inst, loop, other, own);
       if (is_cheaper(cost, least)) {
         least = cost;
         t = other;
       }
     }
+  }
   return t;
 }
 
