@@ -42,6 +42,38 @@ typedef struct Group {
   struct Tile *tiles;  // as which it is needed
 } Group;
 
+enum { MOST_DIMS = 64 };  // of a result whose products of sizes are sets of bits
+
+// A dimension of the result, by the size that its tile has there.
+typedef struct Axis {
+  int64_t power;   // of two, from the size on
+  int64_t blocks;  // as many as it takes
+} Axis;
+
+// Tiles that have, each, a fixed number of elements for every one of a product of sizes of the result's tile.
+typedef struct Product {
+  uint64_t dims;   // whose sizes, a bit each; they are rounded up to powers of two
+  int64_t work;    // all of it for each element of the product
+  int64_t loaded;  // elements of the largest that is held in registers for each of the product
+  int64_t largest;
+} Product;
+
+// Results that are read as the same tiles.
+typedef struct Read {
+  const HlShape *shape;
+  struct Tile *tiles;
+  int64_t bytes, times;
+} Read;
+
+// What it takes to write the result in rows of so many bytes.
+typedef struct Written {
+  int64_t bytes;
+  GpuTime time;
+} Written;
+
+enum { WRITTEN_BITS = 4 };  // of the number of them that are kept
+#define WRITTEN_HASH 0x9e3779b97f4a7c15u
+
 typedef struct Kernel {
   HlArena *arena;
   const HlInst *producer, *consumer;  // producer: NULL for a kernel that is there
@@ -50,7 +82,12 @@ typedef struct Kernel {
   Group *groups;                      // that of the result first
   int n_groups;
   struct Tile *tiles;  // the result's first
+  VEC(Product) products;
+  VEC(struct Tile *) others;  // tiles that are not of a product
+  VEC(Read) reads;
+  Axis *axes;  // the result's
   int64_t bytes_out;
+  Written written[1 << WRITTEN_BITS];
 } Kernel;
 
 static int64_t power_of_two(int64_t n) {
@@ -214,8 +251,9 @@ typedef struct Tile {
   const int64_t *
       *from;  // what each size is, NULL where it stays; NULL for the result's, and before a view
   const Edge *view;  // sizes are those before this view of `behind`
-  const struct Tile *behind;
-  bool is_kept;              // the sizes are those of another group's
+  struct Tile *behind;
+  bool is_before_view;
+  bool is_counted;           // in a product: its sizes are set only where they are asked for
   bool is_repeated;          // for the time being: another one of the group is the same
   struct Tile *same, *next;  // the next one of this group; of all
 } Tile;
@@ -313,11 +351,10 @@ static void tile_before_slice(HlI64s bounds, const Tile *tile, Tile *out) {
 }
 
 // False: there is none.
-static bool tile_before(HlArena *arena, const Tile *tile, const Edge *edge, Tile *out) {
+static bool tile_before(HlArena *arena, Tile *tile, const Edge *edge, Tile *out) {
   if (edge->keeps_tile) {
     out->size = tile->size;
     out->from = tile->from;
-    out->is_kept = true;
     return true;
   }
   const HlInst *inst = edge->node->inst;
@@ -333,6 +370,7 @@ static bool tile_before(HlArena *arena, const Tile *tile, const Edge *edge, Tile
     out->from = NULL;
     out->view = edge;
     out->behind = tile;
+    tile->is_before_view = true;
     return tile_before_view(from, inst->shape, tile->size, out->size);
   }
   if (inst->op == HL_OP_SLICE) {
@@ -388,6 +426,118 @@ static bool add_tile(HlArena *arena, Group *group, Tile tile, Tile **last) {
   return true;
 }
 
+// Once those behind it have theirs, a tile gets its sizes.
+static void set_sizes(Tile *tile) {
+  if (tile->view)
+    tile_before_view(shape_before(tile->view), tile->view->node->inst->shape, tile->behind->size,
+                     tile->size);
+  for (int k = 0; tile->from && k < tile->group->rank; k++)
+    if (tile->from[k])
+      tile->size[k] = *tile->from[k];
+  tile->is_repeated = false;
+  for (const Tile *other = tile->group->tiles; other != tile; other = other->same)
+    tile->is_repeated |= are_same_sizes(other, tile);
+}
+
+// --- Products -------------------------------------------------------------------------------------
+
+// Of the result, that whose size this is; -1: none.
+static int result_dim(const Kernel *k, const int64_t *size) {
+  for (int dim = 0; dim < k->groups[0].rank; dim++)
+    if (size == &k->tiles->size[dim])
+      return dim;
+  return -1;
+}
+
+// False: its elements are not those of a product, or a view asks for its sizes. The fixed number goes into `largest`.
+static bool is_of_product(const Kernel *k, const Tile *tile, Product *out) {
+  *out = (Product){.largest = 1};
+  if (tile->view || tile->is_before_view || k->groups[0].rank > MOST_DIMS)
+    return false;
+  for (int i = 0; i < tile->group->rank; i++) {
+    const int64_t *from = tile->from ? tile->from[i] : &tile->size[i];
+    const int dim = from ? result_dim(k, from) : -1;
+    if (!from)
+      out->largest *= power_of_two(tile->size[i]);
+    else if (dim < 0 || out->dims & (uint64_t)1 << dim)
+      return false;
+    else
+      out->dims |= (uint64_t)1 << dim;
+  }
+  return true;
+}
+
+// Of tiles of products: they begin elsewhere, or are of other fixed sizes.
+static bool always_differ(const Tile *a, const Tile *b) {
+  const int rank = a->group->rank;
+  for (int k = 0; k < PARTS * rank; k++) {
+    const bool is_fixed = k >= rank || (a->from && b->from && !a->from[k] && !b->from[k]);
+    if (is_fixed && a->size[k] != b->size[k])
+      return true;
+  }
+  return false;
+}
+
+// So that each of its tiles counts, whatever the result's is.
+static bool are_of_products(const Kernel *k, const Group *group) {
+  Product product;
+  for (const Tile *tile = group->tiles; tile; tile = tile->same) {
+    if (!is_of_product(k, tile, &product))
+      return false;
+    for (const Tile *other = group->tiles; other != tile; other = other->same)
+      if (!always_differ(other, tile))
+        return false;
+  }
+  return true;
+}
+
+static void add_product(Kernel *k, const Group *group, Product made) {
+  made.work = group->work * made.largest;
+  made.loaded = group->loads ? made.largest : 0;
+  for (int i = 0; i < k->products.n; i++) {
+    Product *product = &k->products.at[i];
+    if (product->dims != made.dims)
+      continue;
+    product->work += made.work;
+    product->loaded = made.loaded > product->loaded ? made.loaded : product->loaded;
+    product->largest = made.largest > product->largest ? made.largest : product->largest;
+    return;
+  }
+  vec_push_in(k->arena, &k->products, made);
+}
+
+static bool are_read_alike(const Read *read, const HlShape *shape, const Tile *tiles) {
+  return read->shape == shape &&
+         (read->tiles == tiles || (read->tiles->is_counted && tiles->is_counted && !tiles->same &&
+                                   !read->tiles->same && are_same(read->tiles, tiles)));
+}
+
+static void add_read(Kernel *k, const HlShape *shape, Tile *tiles) {
+  for (int i = 0; i < k->reads.n; i++)
+    if (are_read_alike(&k->reads.at[i], shape, tiles)) {
+      k->reads.at[i].times++;
+      return;
+    }
+  vec_push_in(k->arena, &k->reads, ((Read){shape, tiles, gpu_bytes(shape), 1}));
+}
+
+// What does not depend on the sizes of the result's tile.
+static void count_tiles(Kernel *k) {
+  Product product;
+  for (int i = 0; i < k->n_groups; i++)
+    if (are_of_products(k, &k->groups[i]))
+      for (Tile *tile = k->groups[i].tiles; tile; tile = tile->same) {
+        tile->is_counted = is_of_product(k, tile, &product);
+        add_product(k, tile->group, product);
+      }
+  for (Tile *tile = k->tiles; tile; tile = tile->next)
+    if (!tile->is_counted)
+      vec_push_in(k->arena, &k->others, tile);
+  for (int i = 0; i < k->nodes.n; i++)
+    if (k->nodes.at[i].is_read)
+      add_read(k, k->nodes.at[i].inst->shape, k->groups[k->nodes.at[i].group].tiles);
+}
+
 // False: a tile of the result takes no tile of the rest.
 static bool make_tiles(Kernel *k) {
   const HlShape *shape = k->nodes.at[0].inst->shape;
@@ -396,27 +546,16 @@ static bool make_tiles(Kernel *k) {
   add_tile(k->arena, &k->groups[0],
            (Tile){.group = &k->groups[0], .size = new_tile(k->arena, k->groups[0].rank)}, &last);
   k->tiles = last;
-  for (const Tile *tile = k->tiles; tile; tile = tile->next)
+  k->axes = HL_ARRAY(k->arena, Axis, k->groups[0].rank + 1);
+  for (Tile *tile = k->tiles; tile; tile = tile->next)
     for (const Edge *edge = tile->group->edges; edge; edge = edge->next) {
       Tile made = {.group = &k->groups[edge->to]};
       if (!tile_before(k->arena, tile, edge, &made))
         return false;
       add_tile(k->arena, &k->groups[edge->to], made, &last);
     }
+  count_tiles(k);
   return true;
-}
-
-// Once those behind it have theirs, a tile gets its sizes.
-static void set_sizes(Tile *tile) {
-  if (tile->view)
-    tile_before_view(shape_before(tile->view), tile->view->node->inst->shape, tile->behind->size,
-                     tile->size);
-  for (int k = 0; tile->from && !tile->is_kept && k < tile->group->rank; k++)
-    if (tile->from[k])
-      tile->size[k] = *tile->from[k];
-  tile->is_repeated = false;
-  for (const Tile *other = tile->group->tiles; other != tile; other = other->same)
-    tile->is_repeated |= are_same_sizes(other, tile);
 }
 
 // --- Time -----------------------------------------------------------------------------------------
@@ -427,33 +566,40 @@ static int64_t inside(const HlShape *shape, const int64_t *size, int k) {
 
 enum { TRANSACTION_BYTES = 64 };  // between memory and the cache
 
-// How much of what memory moves for a tile is of it.
-static double share_used(const HlShape *shape, const int64_t *size) {
+// Bytes of a tile that lie side by side.
+static int64_t bytes_in_a_row(const HlShape *shape, const int64_t *size) {
   int64_t bytes = hl_dtype_bytes(shape->dtype);
   for (int k = shape->rank - 1; k >= 0 && size[2 * shape->rank + k] == 1; k--) {
     bytes *= inside(shape, size, k);
     if (size[k] < shape->dim[k])
       break;
   }
+  return bytes;
+}
+
+// How much of what memory moves for a tile is of it.
+static double share_used(int64_t bytes) {
   const int64_t moved = gpu_ceil_div(bytes, TRANSACTION_BYTES) * TRANSACTION_BYTES;
   return moved > 0 ? (double)bytes / (double)moved : 1;
 }
 
 // All tiles of a parameter, by all blocks.
-static GpuTime time_to_read(const HlTarget *t, const HlShape *shape, const Tile *tile,
-                            GpuLaunch launch) {
+static GpuTime time_to_read(const HlTarget *t, const Read *read, GpuLaunch launch) {
+  const HlShape *shape = read->shape;
   int64_t total = 0;
   double used = 1;
-  for (; tile; tile = tile->same) {
+  for (Tile *tile = read->tiles; tile; tile = tile->same) {
+    if (tile->is_counted)
+      set_sizes(tile);
     if (tile->is_repeated)
       continue;
     int64_t bytes = launch.blocks * hl_dtype_bytes(shape->dtype);
     for (int k = 0; k < shape->rank; k++)
       bytes *= inside(shape, tile->size, k);
     total += bytes;
-    used = fmin(used, share_used(shape, tile->size));
+    used = fmin(used, share_used(bytes_in_a_row(shape, tile->size)));
   }
-  return gpu_read_time(t, gpu_bytes(shape), total, used, launch);
+  return gpu_read_time(t, read->bytes, total, used, launch);
 }
 
 static int warps_for(int64_t tile) {
@@ -464,69 +610,108 @@ int64_t gpu_most_in_tile(const HlTarget *t) {
   return t->registers_per_block * 2 / 5;
 }
 
-static int64_t blocks_for(const HlShape *shape, const int64_t *size) {
-  int64_t n = 1;
-  for (int k = 0; k < shape->rank; k++)
-    n *= gpu_ceil_div(shape->dim[k], size[k]);
-  return n;
-}
-
-static GpuTime time_to_write(const HlTarget *t, const Kernel *kernel) {
-  const HlShape *shape = kernel->nodes.at[0].inst->shape;
-  return gpu_write_time(t, kernel->bytes_out, share_used(shape, kernel->tiles->size));
+// Few rows differ in their bytes: their times are kept.
+static GpuTime time_to_write(const HlTarget *t, Kernel *kernel) {
+  const int64_t bytes = bytes_in_a_row(kernel->nodes.at[0].inst->shape, kernel->tiles->size);
+  Written *written = &kernel->written[(uint64_t)bytes * WRITTEN_HASH >> (64 - WRITTEN_BITS)];
+  if (written->bytes != bytes)
+    *written = (Written){bytes, gpu_write_time(t, kernel->bytes_out, share_used(bytes))};
+  return written->time;
 }
 
 enum { NO_ROOM = -1, TOO_LONG = -2 };
 
-// By the sizes of the result's tile. NO_ROOM where a tile that is read does not fit into registers; TOO_LONG where the time is seen
-// to be above a limit before all of the kernel is looked at.
-static GpuTime time_of(const HlTarget *t, const Kernel *kernel, GpuTime limit, int *warps) {
-  const HlShape *shape = kernel->nodes.at[0].inst->shape;
-  const int64_t *size = kernel->tiles->size;
-  const int64_t most = gpu_most_in_tile(t), n_tiles = blocks_for(shape, size);
+typedef struct Sums {
+  int64_t work, largest;  // of a block; elements of a tile
+  bool fits;              // into registers, what is read
+} Sums;
+
+static void add_to_sums(const Product *product, const Axis *axes, int64_t most, Sums *sums) {
+  int64_t n = 1;
+  for (uint64_t dims = product->dims; dims; dims &= dims - 1)
+    n *= axes[__builtin_ctzll(dims)].power;
+  sums->fits &= product->loaded * n <= most;
+  sums->largest = product->largest * n > sums->largest ? product->largest * n : sums->largest;
+  sums->work += product->work * n;
+}
+
+// What was too long for one tile of the result is looked at first for the next.
+static void put_first(const Kernel *kernel, int k) {
+  Read *read = kernel->reads.at, first = read[0];
+  read[0] = read[k];
+  read[k] = first;
+}
+
+// By the sizes of the result's tile, given the time to write it. NO_ROOM where a tile that is read does not fit into registers;
+// TOO_LONG where the time is seen to be above a limit before all of the kernel is looked at.
+static GpuTime time_of(const HlTarget *t, const Kernel *kernel, GpuTime memory, GpuTime limit,
+                       int *warps) {
+  int64_t n_tiles = 1;
+  for (int k = 0; k < kernel->groups[0].rank; k++)
+    n_tiles *= kernel->axes[k].blocks;
+  const int64_t most = gpu_most_in_tile(t);
   const GpuLaunch most_threads = {n_tiles, warps_for(INT64_MAX) * t->warp};
   const double most_work = gpu_work_within(t, limit, most_threads);
-  int64_t work = 0, largest = 1;
-  for (Tile *tile = kernel->tiles; tile; tile = tile->next) {
+  Sums sums = {.largest = 1, .fits = true};
+  for (int k = 0; k < kernel->products.n; k++)
+    add_to_sums(&kernel->products.at[k], kernel->axes, most, &sums);
+  for (int k = 0; k < kernel->others.n && sums.fits; k++) {
+    if ((double)(sums.work * n_tiles) > most_work)
+      return TOO_LONG;
+    Tile *tile = kernel->others.at[k];
     set_sizes(tile);
     if (tile->is_repeated)
       continue;
     const int64_t n = padded(tile->group->rank, tile->size);
-    if (tile->group->loads && n > most)
-      return NO_ROOM;
-    largest = n > largest ? n : largest;
-    work += tile->group->work * n * n_tiles;
-    if ((double)work > most_work)
-      return TOO_LONG;
+    sums.fits = !tile->group->loads || n <= most;
+    sums.largest = n > sums.largest ? n : sums.largest;
+    sums.work += tile->group->work * n;
   }
-  *warps = warps_for(largest);
+  if (!sums.fits)
+    return NO_ROOM;
+  const int64_t work = sums.work * n_tiles;
+  if ((double)work > most_work)
+    return TOO_LONG;
+  *warps = warps_for(sums.largest);
   const GpuLaunch launch = {n_tiles, *warps * t->warp};
   const GpuTime compute = gpu_compute_time(t, work, launch);
-  GpuTime memory = time_to_write(t, kernel);
   GpuTime time = gpu_total_time(t, compute, memory);
-  for (int k = 0; k < kernel->nodes.n && time < limit; k++) {
-    const Node *node = &kernel->nodes.at[k];
-    if (!node->is_read)
-      continue;
-    memory += time_to_read(t, node->inst->shape, kernel->groups[node->group].tiles, launch);
+  for (int k = 0; k < kernel->reads.n && time < limit; k++) {
+    memory += kernel->reads.at[k].times * time_to_read(t, &kernel->reads.at[k], launch);
     time = gpu_total_time(t, compute, memory);
+    if (time >= limit)
+      put_first(kernel, k);
   }
   return time;
 }
 
 // --- The best -------------------------------------------------------------------------------------
 
+static void set_size(Kernel *kernel, int k, int64_t size) {
+  const int64_t dim = kernel->nodes.at[0].inst->shape->dim[k];
+  kernel->tiles->size[k] = size;
+  kernel->axes[k] = (Axis){power_of_two(size), gpu_ceil_div(dim, size)};
+}
+
+static bool has_room(const Kernel *kernel, int64_t most) {
+  int64_t n = 1;
+  for (int k = 0; k < kernel->groups[0].rank; k++)
+    n *= kernel->axes[k].power;
+  return n <= most;
+}
+
 // Each size doubles up to that of the dimension, the last dimension's first; false: that was all. A tile that does not fit has none
 // larger in every dimension that does.
-static bool next_tile(const HlShape *shape, int64_t *size, int64_t most, bool fits) {
-  for (int k = shape->rank - 1; k >= 0; k--) {
-    if (fits && size[k] < shape->dim[k]) {
-      size[k] = size[k] * 2 < shape->dim[k] ? size[k] * 2 : shape->dim[k];
-      if (padded(shape->rank, size) <= most)
+static bool next_tile(Kernel *kernel, int64_t most, bool fits) {
+  const int64_t *size = kernel->tiles->size, *dim = kernel->nodes.at[0].inst->shape->dim;
+  for (int k = kernel->groups[0].rank - 1; k >= 0; k--) {
+    if (fits && size[k] < dim[k]) {
+      set_size(kernel, k, size[k] * 2 < dim[k] ? size[k] * 2 : dim[k]);
+      if (has_room(kernel, most))
         return true;
     }
     fits |= size[k] > 1;
-    size[k] = 1;
+    set_size(kernel, k, 1);
   }
   return false;
 }
@@ -536,23 +721,25 @@ static bool find_tile(const HlTarget *t, Kernel *kernel, bool any, GpuTile *best
   group_nodes(kernel);
   if (!make_tiles(kernel))
     return false;
-  const HlShape *shape = kernel->nodes.at[0].inst->shape;
-  int64_t *size = kernel->tiles->size;
-  int64_t *least = HL_ARRAY(kernel->arena, int64_t, shape->rank + 1);
+  const int rank = kernel->groups[0].rank;
+  int64_t *least = HL_ARRAY(kernel->arena, int64_t, rank + 1);
   bool found = false, fits = true;
+  for (int k = 0; k < rank; k++)
+    set_size(kernel, k, 1);
   do {
     fits = true;
-    if (found && time_to_write(t, kernel) >= best->time)
+    const GpuTime write = time_to_write(t, kernel);
+    if (found && write >= best->time)
       continue;  // whatever the rest takes
     int warps;
-    const GpuTime time = time_of(t, kernel, found ? best->time : INT64_MAX, &warps);
+    const GpuTime time = time_of(t, kernel, write, found ? best->time : INT64_MAX, &warps);
     fits = time != NO_ROOM;
     if (time < 0 || (found && time >= best->time))
       continue;
     found = true;
-    *best = (GpuTile){{least, shape->rank}, warps, time};
-    memcpy(least, size, (size_t)shape->rank * sizeof *size);
-  } while (!(any && found) && next_tile(shape, size, gpu_most_in_tile(t), fits));
+    *best = (GpuTile){{least, rank}, warps, time};
+    memcpy(least, kernel->tiles->size, (size_t)rank * sizeof *least);
+  } while (!(any && found) && next_tile(kernel, gpu_most_in_tile(t), fits));
   return found;
 }
 
@@ -657,8 +844,9 @@ GpuTime gpu_tile_time(const HlTarget *t, HlArena *arena, const HlInst *fusion, H
   GpuTime time = NO_ROOM;
   int warps;
   if (make_tiles(&kernel)) {
-    memcpy(kernel.tiles->size, size.at, (size_t)size.n * sizeof *size.at);
-    time = time_of(t, &kernel, INT64_MAX, &warps);
+    for (int k = 0; k < size.n; k++)
+      set_size(&kernel, k, size.at[k]);
+    time = time_of(t, &kernel, time_to_write(t, &kernel), INT64_MAX, &warps);
   }
   hl_arena_release(arena, mark);
   return time;
