@@ -96,15 +96,19 @@ typedef struct GpuTile {
 struct GpuTiles {
   HlArena *arena, *scratch;
   Map known;
+  struct AskedTile *asked;  // of late
+  uint32_t n_changes;
 };
 static inline GpuTiles gpu_no_tiles(HlArena *arena, HlArena *scratch) {
   return (GpuTiles){.arena = arena, .scratch = scratch, .known = {.arena = arena}};
 }
+// To be said when an instruction that was asked about, or what it reads, is another one now.
+static inline void gpu_tiles_change(GpuTiles *tiles) {
+  tiles->n_changes++;
+}
 // The tile of such a kernel's result that takes the least time; false: none fits. With a producer: of the kernel that both would
 // be.
 bool gpu_best_tile(const HlTarget *t, GpuTiles *tiles, const HlInst *producer, const HlInst *consumer, GpuTile *best);
-// Whether one fits: asked in much less time.
-bool gpu_has_tile(const HlTarget *t, GpuTiles *tiles, const HlInst *producer, const HlInst *consumer);
 // By tiles of this size; negative: they don't fit.
 GpuTime gpu_tile_time(const HlTarget *t, HlArena *arena, const HlInst *fusion, HlI64s size);
 

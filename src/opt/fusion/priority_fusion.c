@@ -152,9 +152,10 @@ static const char *refuses(Queue *q, const HlInst *producer, const HlInst *consu
     return "the producer is a scatter";
   if (feeds_scatter(producer, consumer))
     return "the consumer scatters into what the producer makes or reads";
+  GpuTile best;
   if (gpu_is_triton(producer) || gpu_is_triton(consumer))
     return gpu_tiles_join(producer, consumer) &&
-                   gpu_has_tile(gpu_target(q->p), &q->tiles, producer, consumer)
+                   gpu_best_tile(gpu_target(q->p), &q->tiles, producer, consumer, &best)
                ? NULL
                : "a tile of the result takes no tile of the rest";
   const GpuCost *of_producer = cost_of(q, producer), *of_consumer = cost_of(q, consumer);
@@ -526,6 +527,7 @@ static void fuse_into_users(Queue *q, HlInst *producer) {
         hl_change(q->p, "fuse", users[k], producer)) {
       const char *user = users[k]->name->text;
       HlInst *fusion = fuse(q, producer, users[k]);
+      gpu_tiles_change(&q->tiles);
       hl_tell_fusion_step(q->p, &(HlFusionStep){.kind = HL_STEP_JOINED,
                                                 .producer = producer->name->text,
                                                 .users = &user,
@@ -537,6 +539,7 @@ static void fuse_into_users(Queue *q, HlInst *producer) {
         fusions[n_fused++] = fusion;
       else
         q->n_forgotten++;
+      gpu_tiles_change(&q->tiles);
     }
   q->grew |= n_fused > 0;
   for (int k = 0; k < n_fused; k++)

@@ -716,8 +716,7 @@ static bool next_tile(Kernel *kernel, int64_t most, bool fits) {
   return false;
 }
 
-// The best tile, or with `any` the first that fits.
-static bool find_tile(const HlTarget *t, Kernel *kernel, bool any, GpuTile *best) {
+static bool find_tile(const HlTarget *t, Kernel *kernel, GpuTile *best) {
   group_nodes(kernel);
   if (!make_tiles(kernel))
     return false;
@@ -739,7 +738,7 @@ static bool find_tile(const HlTarget *t, Kernel *kernel, bool any, GpuTile *best
     found = true;
     *best = (GpuTile){{least, rank}, warps, time};
     memcpy(least, kernel->tiles->size, (size_t)rank * sizeof *least);
-  } while (!(any && found) && next_tile(kernel, gpu_most_in_tile(t), fits));
+  } while (next_tile(kernel, gpu_most_in_tile(t), fits));
   return found;
 }
 
@@ -773,7 +772,7 @@ static Words words_of(const Kernel *kernel) {
 
 typedef struct Known {
   Words words;
-  bool found, is_best;
+  bool found;
   GpuTile tile;
 } Known;
 
@@ -787,17 +786,6 @@ static Known *find_known(const GpuTiles *tiles, const Words *words, uint64_t has
   return known;
 }
 
-// The best tile of what is known, or with `any` the first that fits.
-static void find_for(const HlTarget *t, HlArena *arena, Known *known, Kernel *kernel, bool any) {
-  GpuTile tile;
-  known->found = find_tile(t, kernel, any, &tile);
-  known->is_best = !any;
-  if (!known->found)
-    return;
-  known->tile = tile;
-  known->tile.size = hl_i64s_copy(arena, tile.size);
-}
-
 static Known *add_known(GpuTiles *tiles, const Words *words, uint64_t hash) {
   Known *known = HL_NEW(tiles->arena, Known);
   known->words = (Words){
@@ -806,35 +794,48 @@ static Known *add_known(GpuTiles *tiles, const Words *words, uint64_t hash) {
   return known;
 }
 
-// NULL: none fits. With `any` it need not be the best.
-static const GpuTile *tile_for(const HlTarget *t, GpuTiles *tiles, const HlInst *producer,
-                               const HlInst *consumer, bool any) {
-  if (!hl_shape_is_array(consumer->shape))
-    return NULL;
+static const Known *know(const HlTarget *t, GpuTiles *tiles, const HlInst *producer,
+                         const HlInst *consumer) {
   const HlMark mark = hl_arena_mark(tiles->scratch);
   Kernel kernel = kernel_of(tiles->scratch, producer, consumer);
   const Words words = words_of(&kernel);
   const uint64_t hash = hl_hash_bytes(words.at, (size_t)words.n * sizeof *words.at, 0);
   Known *known = find_known(tiles, &words, hash);
-  if (!known || (known->found && !any && !known->is_best)) {
-    known = known ? known : add_known(tiles, &words, hash);
-    find_for(t, tiles->arena, known, &kernel, any);
+  if (!known) {
+    known = add_known(tiles, &words, hash);
+    known->found = find_tile(t, &kernel, &known->tile);
+    if (known->found)
+      known->tile.size = hl_i64s_copy(tiles->arena, known->tile.size);
   }
   hl_arena_release(tiles->scratch, mark);
-  return known->found ? &known->tile : NULL;
+  return known;
+}
+
+// A question, mostly asked twice: whether there is a tile, and what time it takes.
+typedef struct AskedTile {
+  const HlInst *producer, *consumer;
+  const Known *known;
+  uint32_t n_changes;  // until it was asked
+} AskedTile;
+
+static AskedTile *asked_place(GpuTiles *tiles, const HlInst *producer, const HlInst *consumer) {
+  enum { PLACES = 256 };
+  if (!tiles->asked)
+    tiles->asked = HL_ARRAY(tiles->arena, AskedTile, PLACES);
+  return &tiles->asked[hl_hash_mix(map_key(producer), map_key(consumer)) % PLACES];
 }
 
 bool gpu_best_tile(const HlTarget *t, GpuTiles *tiles, const HlInst *producer,
                    const HlInst *consumer, GpuTile *best) {
-  const GpuTile *tile = tile_for(t, tiles, producer, consumer, false);
-  if (tile)
-    *best = *tile;
-  return tile != NULL;
-}
-
-bool gpu_has_tile(const HlTarget *t, GpuTiles *tiles, const HlInst *producer,
-                  const HlInst *consumer) {
-  return tile_for(t, tiles, producer, consumer, true) != NULL;
+  if (!hl_shape_is_array(consumer->shape))
+    return false;
+  AskedTile *asked = asked_place(tiles, producer, consumer);
+  if (asked->consumer != consumer || asked->producer != producer ||
+      asked->n_changes != tiles->n_changes)
+    *asked = (AskedTile){producer, consumer, know(t, tiles, producer, consumer), tiles->n_changes};
+  if (asked->known->found)
+    *best = asked->known->tile;
+  return asked->known->found;
 }
 
 GpuTime gpu_tile_time(const HlTarget *t, HlArena *arena, const HlInst *fusion, HlI64s size) {
