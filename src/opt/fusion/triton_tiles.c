@@ -642,8 +642,13 @@ static void put_first(const Kernel *kernel, int k) {
   read[k] = first;
 }
 
+// The two overlap, so that most are seen to be short without asking how much.
+static bool is_too_long(const HlTarget *t, GpuTime compute, GpuTime memory, GpuTime limit) {
+  return compute + memory >= limit && gpu_total_time(t, compute, memory) >= limit;
+}
+
 // By the sizes of the result's tile, given the time to write it. NO_ROOM where a tile that is read does not fit into registers;
-// TOO_LONG where the time is seen to be above a limit before all of the kernel is looked at.
+// TOO_LONG where the time is not below a limit, which may be seen before all of the kernel is looked at.
 static GpuTime time_of(const HlTarget *t, const Kernel *kernel, GpuTime memory, GpuTime limit,
                        int *warps) {
   int64_t n_tiles = 1;
@@ -675,14 +680,16 @@ static GpuTime time_of(const HlTarget *t, const Kernel *kernel, GpuTime memory, 
   *warps = warps_for(sums.largest);
   const GpuLaunch launch = {n_tiles, *warps * t->warp};
   const GpuTime compute = gpu_compute_time(t, work, launch);
-  GpuTime time = gpu_total_time(t, compute, memory);
-  for (int k = 0; k < kernel->reads.n && time < limit; k++) {
+  if (is_too_long(t, compute, memory, limit))
+    return TOO_LONG;
+  for (int k = 0; k < kernel->reads.n; k++) {
     memory += kernel->reads.at[k].times * time_to_read(t, &kernel->reads.at[k], launch);
-    time = gpu_total_time(t, compute, memory);
-    if (time >= limit)
+    if (is_too_long(t, compute, memory, limit)) {
       put_first(kernel, k);
+      return TOO_LONG;
+    }
   }
-  return time;
+  return gpu_total_time(t, compute, memory);
 }
 
 // --- The best -------------------------------------------------------------------------------------
@@ -733,7 +740,7 @@ static bool find_tile(const HlTarget *t, Kernel *kernel, GpuTile *best) {
     int warps;
     const GpuTime time = time_of(t, kernel, write, found ? best->time : INT64_MAX, &warps);
     fits = time != NO_ROOM;
-    if (time < 0 || (found && time >= best->time))
+    if (time < 0)
       continue;
     found = true;
     *best = (GpuTile){{least, rank}, warps, time};
