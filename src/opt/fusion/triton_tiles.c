@@ -58,6 +58,12 @@ typedef struct Product {
   int64_t largest;
 } Product;
 
+// Of what a block computes.
+typedef struct Sums {
+  int64_t work;
+  int64_t loaded, largest;  // elements of the largest tile that is held in registers; of any
+} Sums;
+
 // Results that are read as the same tiles.
 typedef struct Read {
   const HlShape *shape;
@@ -83,6 +89,8 @@ typedef struct Kernel {
   int n_groups;
   struct Tile *tiles;  // the result's first
   VEC(Product) products;
+  Sums line[2];  // of products without the last dimension's size; with it, for each element of it
+  bool has_line;
   VEC(struct Tile *) others;  // tiles that are not of a product
   VEC(Read) reads;
   Axis *axes;  // the result's
@@ -621,18 +629,38 @@ static GpuTime time_to_write(const HlTarget *t, Kernel *kernel) {
 
 enum { NO_ROOM = -1, TOO_LONG = -2 };
 
-typedef struct Sums {
-  int64_t work, largest;  // of a block; elements of a tile
-  bool fits;              // into registers, what is read
-} Sums;
+static void add_to_sums(int64_t work, int64_t loaded, int64_t largest, int64_t n, Sums *sums) {
+  sums->work += work * n;
+  sums->loaded = loaded * n > sums->loaded ? loaded * n : sums->loaded;
+  sums->largest = largest * n > sums->largest ? largest * n : sums->largest;
+}
 
-static void add_to_sums(const Product *product, const Axis *axes, int64_t most, Sums *sums) {
-  int64_t n = 1;
-  for (uint64_t dims = product->dims; dims; dims &= dims - 1)
-    n *= axes[__builtin_ctzll(dims)].power;
-  sums->fits &= product->loaded * n <= most;
-  sums->largest = product->largest * n > sums->largest ? product->largest * n : sums->largest;
-  sums->work += product->work * n;
+// Sizes of the last dimension are tried for the same ones of the others: what only these tell is kept.
+static void set_line(Kernel *kernel) {
+  const int last = kernel->groups[0].rank - 1;
+  kernel->line[0] = (Sums){.largest = 1};
+  kernel->line[1] = (Sums){0};
+  for (int k = 0; k < kernel->products.n; k++) {
+    const Product *product = &kernel->products.at[k];
+    const bool has_last = last >= 0 && product->dims >> last & 1;
+    int64_t n = 1;
+    for (uint64_t left = product->dims; left; left &= left - 1)
+      if (__builtin_ctzll(left) != last)
+        n *= kernel->axes[__builtin_ctzll(left)].power;
+    add_to_sums(product->work, product->loaded, product->largest, n, &kernel->line[has_last]);
+  }
+  kernel->has_line = true;
+}
+
+static Sums sums_of_products(Kernel *kernel) {
+  if (!kernel->has_line)
+    set_line(kernel);
+  Sums sums = kernel->line[0];
+  const Sums *more = &kernel->line[1];
+  if (kernel->groups[0].rank > 0)
+    add_to_sums(more->work, more->loaded, more->largest,
+                kernel->axes[kernel->groups[0].rank - 1].power, &sums);
+  return sums;
 }
 
 // What was too long for one tile of the result is looked at first for the next.
@@ -649,7 +677,7 @@ static bool is_too_long(const HlTarget *t, GpuTime compute, GpuTime memory, GpuT
 
 // By the sizes of the result's tile, given the time to write it. NO_ROOM where a tile that is read does not fit into registers;
 // TOO_LONG where the time is not below a limit, which may be seen before all of the kernel is looked at.
-static GpuTime time_of(const HlTarget *t, const Kernel *kernel, GpuTime memory, GpuTime limit,
+static GpuTime time_of(const HlTarget *t, Kernel *kernel, GpuTime memory, GpuTime limit,
                        int *warps) {
   int64_t n_tiles = 1;
   for (int k = 0; k < kernel->groups[0].rank; k++)
@@ -657,10 +685,8 @@ static GpuTime time_of(const HlTarget *t, const Kernel *kernel, GpuTime memory, 
   const int64_t most = gpu_most_in_tile(t);
   const GpuLaunch most_threads = {n_tiles, warps_for(INT64_MAX) * t->warp};
   const double most_work = gpu_work_within(t, limit, most_threads);
-  Sums sums = {.largest = 1, .fits = true};
-  for (int k = 0; k < kernel->products.n; k++)
-    add_to_sums(&kernel->products.at[k], kernel->axes, most, &sums);
-  for (int k = 0; k < kernel->others.n && sums.fits; k++) {
+  Sums sums = sums_of_products(kernel);
+  for (int k = 0; k < kernel->others.n && sums.loaded <= most; k++) {
     if ((double)(sums.work * n_tiles) > most_work)
       return TOO_LONG;
     Tile *tile = kernel->others.at[k];
@@ -668,11 +694,9 @@ static GpuTime time_of(const HlTarget *t, const Kernel *kernel, GpuTime memory, 
     if (tile->is_repeated)
       continue;
     const int64_t n = padded(tile->group->rank, tile->size);
-    sums.fits = !tile->group->loads || n <= most;
-    sums.largest = n > sums.largest ? n : sums.largest;
-    sums.work += tile->group->work * n;
+    add_to_sums(tile->group->work, tile->group->loads, 1, n, &sums);
   }
-  if (!sums.fits)
+  if (sums.loaded > most)
     return NO_ROOM;
   const int64_t work = sums.work * n_tiles;
   if ((double)work > most_work)
@@ -698,6 +722,7 @@ static void set_size(Kernel *kernel, int k, int64_t size) {
   const int64_t dim = kernel->nodes.at[0].inst->shape->dim[k];
   kernel->tiles->size[k] = size;
   kernel->axes[k] = (Axis){power_of_two(size), gpu_ceil_div(dim, size)};
+  kernel->has_line &= k == kernel->groups[0].rank - 1;
 }
 
 static bool has_room(const Kernel *kernel, int64_t most) {
