@@ -80,6 +80,7 @@ static const Words words[] = {
 
 typedef struct Row {
   const char *path;
+  size_t n;   // letters of the path
   size_t at;  // of the member
   double absent;
   Kind kind;
@@ -107,8 +108,8 @@ typedef struct Row {
 
 // clang-format off
 #define CONFIG(name, Type, whose) static const Row rows_##name[] = {
-#define FIELD(Type, kind, member, path, absent) {path, offsetof(Type, member), absent, ROW_##kind},
-#define REST(Type, path, text, release) {path, .kind = KIND_REST, .unsaid = text, .since = HL_XLA_##release},
+#define FIELD(Type, kind, member, path, absent) {path, sizeof(path) - 1, offsetof(Type, member), absent, ROW_##kind},
+#define REST(Type, path, text, release) {path, sizeof(path) - 1, .kind = KIND_REST, .unsaid = text, .since = HL_XLA_##release},
 #define CONFIG_END(Type) };
 #include "ir/config_fields.def"
 // clang-format on
@@ -372,9 +373,9 @@ static HlStr value_in(Object *object, const char *name, size_t n) {
 }
 
 // Letters of a path up to its last step.
-static size_t last_step(const char *path) {
-  const char *point = strrchr(path, '.');
-  return point ? (size_t)(point + 1 - path) : 0;
+static size_t last_step(const Row *row) {
+  const char *point = memrchr(row->path, '.', row->n);
+  return point ? (size_t)(point + 1 - row->path) : 0;
 }
 
 // The object that the next step of a path leads to.
@@ -395,7 +396,7 @@ static void read_rows(HlArena *arena, const Row *rows, int n, const char *text, 
   }
   for (int k = 0; k < n; k++) {
     const char *path = rows[k].path;
-    const size_t last = last_step(path);
+    const size_t last = last_step(&rows[k]), n_last = rows[k].n - last;
     while (open[top].path > last || memcmp(path, rows[k ? k - 1 : 0].path, open[top].path) != 0)
       top--;
     for (; open[top].path < last; top++) {
@@ -403,7 +404,7 @@ static void read_rows(HlArena *arena, const Row *rows, int n, const char *text, 
       open_next(&open[top], path, &open[top + 1]);
     }
     char *member = (char *)out + rows[k].at;
-    const HlStr value = value_in(&open[top], path + last, step_of(path + last).n);
+    const HlStr value = value_in(&open[top], path + last, n_last - (path[rows[k].n - 1] == '?'));
     if (value.at)
       read_row(arena, &rows[k], value, member);
     else

@@ -209,7 +209,8 @@ static bool has_gpu(const Compile *c) {
 // What is asked for, beside a program for a GPU.
 static bool put_config(Compile *c) {
   HlCompiled *out = c->out;
-  if (!has_gpu(c) || out->flags.xla_dump_full_hlo_config == HL_OFF)
+  if (!hl_dumper_is_on(out->dumper) || !has_gpu(c) ||
+      out->flags.xla_dump_full_hlo_config == HL_OFF)
     return true;
   HlBuf flags = {0}, text = {0};
   hl_flags_config(&out->flags, &flags);
@@ -233,7 +234,7 @@ static bool begin_dumps(Compile *c) {
 
 // What passes knew of the GPU stands beside the states.
 static bool put_target(Compile *c) {
-  if (!c->out->dumper || !has_gpu(c))
+  if (!c->out->dumper || !hl_dumper_is_on(c->out->dumper) || !has_gpu(c))
     return true;
   HlBuf text = {0};
   hl_proto_write_target(target_of(c), &text);
@@ -322,7 +323,7 @@ static void at_fusion_step(void *user, const HlFusionStep *step) {
 }
 
 static void note_device(Compile *c) {
-  if (!c->out->dumper || !has_gpu(c))
+  if (!c->out->dumper || !hl_dumper_is_on(c->out->dumper) || !has_gpu(c))
     return;
   HlBuf text = {0};
   hl_proto_write_target(target_of(c), &text);
