@@ -1,8 +1,8 @@
 // sym.c: strings interned in an arena, and the hash that everything uses.
 //
 // The table is open addressing with linear probing, at most three quarters full, in the arena like the
-// symbols themselves. A slot repeats hash and length, so that only a symbol that almost surely
-// matches is touched. The hash reads words, not bytes (after wyhash, https://github.com/wangyi-
+// symbols themselves. Hashes stand by themselves, 16 to a cache line: they tell what is not there, and
+// only a symbol that almost surely matches is touched. The hash reads words, not bytes (after wyhash, https://github.com/wangyi-
 // fudan/wyhash): names are most of what a parser reads.
 
 #include "base/undo.h"
@@ -14,16 +14,11 @@
 
 static const uint64_t secret[3] = {0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3};
 
-typedef struct Slot {
-  const HlSym *sym;  // NULL: free
-  uint32_t hash;
-  uint32_t n;
-} Slot;
-
 struct HlSyms {
   HlArena *arena;
-  Slot *slots;
-  uint32_t mask;  // number of slots - 1
+  uint32_t *hash;     // by slot; 0: free
+  const HlSym **sym;  // by slot
+  uint32_t mask;      // number of slots - 1
   uint32_t count;
   BaseUndo *undo;  // NULL: nothing need be noted
 };
@@ -57,61 +52,72 @@ uint64_t hl_hash_bytes(const void *at, size_t n, uint64_t seed) {
   return hl_hash_mix(hash_tail(p, n, hash), secret[2]);
 }
 
+static void make_slots(HlSyms *syms, uint32_t n) {
+  syms->hash = HL_ARRAY(syms->arena, uint32_t, n);
+  syms->sym = HL_ARRAY(syms->arena, const HlSym *, n);
+  syms->mask = n - 1;
+}
+
 HlSyms *hl_syms_new(HlArena *arena) {
   HlSyms *syms = HL_NEW(arena, HlSyms);
   syms->arena = arena;
-  syms->slots = HL_ARRAY(arena, Slot, FIRST_SLOTS);
-  syms->mask = FIRST_SLOTS - 1;
+  make_slots(syms, FIRST_SLOTS);
   return syms;
 }
 
-// The slot that holds a text, or the free one where it belongs.
-static inline Slot *find_slot(const HlSyms *syms, const char *text, size_t n, uint32_t hash) {
-  for (uint32_t k = hash & syms->mask;; k = (k + 1) & syms->mask) {
-    Slot *slot = &syms->slots[k];
-    if (!slot->sym)
-      return slot;
-    if (slot->hash == hash && slot->n == n && (n == 0 || memcmp(slot->sym->text, text, n) == 0))
-      return slot;
-  }
+static uint32_t hash_of(const char *text, size_t n) {
+  const uint32_t hash = (uint32_t)hl_hash_bytes(text, n, 0);
+  return hash ? hash : 1;
 }
 
-static Slot *free_slot(const HlSyms *syms, uint32_t hash) {
+static bool holds(const HlSym *sym, const char *text, size_t n) {
+  return sym->n == n && (n == 0 || memcmp(sym->text, text, n) == 0);
+}
+
+// The slot that holds a text, or the free one where it belongs.
+static inline uint32_t find_slot(const HlSyms *syms, const char *text, size_t n, uint32_t hash) {
   uint32_t k = hash & syms->mask;
-  while (syms->slots[k].sym)
+  while (syms->hash[k] && !(syms->hash[k] == hash && holds(syms->sym[k], text, n)))
     k = (k + 1) & syms->mask;
-  return &syms->slots[k];
+  return k;
+}
+
+static void put_in_free_slot(HlSyms *syms, const HlSym *sym, uint32_t hash) {
+  uint32_t k = hash & syms->mask;
+  while (syms->hash[k])
+    k = (k + 1) & syms->mask;
+  syms->hash[k] = hash;
+  syms->sym[k] = sym;
 }
 
 static void grow_slots(HlSyms *syms) {
-  const uint32_t old_mask = syms->mask, mask = old_mask * 2 + 1;
-  const Slot *old = syms->slots;
-  syms->slots = HL_ARRAY(syms->arena, Slot, (size_t)mask + 1);
-  syms->mask = mask;
-  for (uint32_t k = 0; k <= old_mask; k++)
-    if (old[k].sym)
-      *free_slot(syms, old[k].hash) = old[k];
+  const HlSyms old = *syms;
+  make_slots(syms, (old.mask + 1) * 2);
+  for (uint32_t k = 0; k <= old.mask; k++)
+    if (old.hash[k])
+      put_in_free_slot(syms, old.sym[k], old.hash[k]);
 }
 
 const HlSym *hl_syms_add(HlSyms *syms, const char *text, size_t n) {
-  const uint32_t hash = (uint32_t)hl_hash_bytes(text, n, 0);
-  Slot *slot = find_slot(syms, text, n, hash);
-  if (HL_LIKELY(slot->sym))
-    return slot->sym;
+  const uint32_t hash = hash_of(text, n), k = find_slot(syms, text, n, hash);
+  if (HL_LIKELY(syms->hash[k] != 0))
+    return syms->sym[k];
   HlSym *sym = hl_arena_alloc(syms->arena, offsetof(HlSym, text) + n + 1);
   sym->n = (uint32_t)n;
   sym->hash = hash;
   sym->index = syms->count++;
   if (n)
     memcpy((char *)sym + offsetof(HlSym, text), text, n);
-  BASE_SET(syms->undo, *slot, ((Slot){sym, hash, (uint32_t)n}));
+  BASE_SET(syms->undo, syms->hash[k], hash);
+  BASE_SET(syms->undo, syms->sym[k], sym);
   if (syms->count > syms->mask / 4 * 3)
     grow_slots(syms);
   return sym;
 }
 
 const HlSym *hl_syms_find(const HlSyms *syms, const char *text, size_t n) {
-  return find_slot(syms, text, n, (uint32_t)hl_hash_bytes(text, n, 0))->sym;
+  const uint32_t k = find_slot(syms, text, n, hash_of(text, n));
+  return syms->hash[k] ? syms->sym[k] : NULL;
 }
 
 uint32_t hl_syms_count(const HlSyms *syms) {
@@ -124,8 +130,8 @@ void base_syms_watch(HlSyms *syms, BaseUndo *undo) {
     base_undo_bytes(undo, syms, sizeof *syms);
 }
 
-static size_t sym_size(const Slot *slot) {
-  return slot->sym ? (offsetof(HlSym, text) + slot->n + 8) & ~(size_t)7 : 0;
+static size_t sym_size(const HlSym *sym) {
+  return (offsetof(HlSym, text) + sym->n + 8) & ~(size_t)7;
 }
 
 // All symbols lie in one block, and the table is small until it grows.
@@ -134,19 +140,18 @@ HlSyms *base_syms_copy(HlArena *arena, const HlSyms *from) {
   while (n / 4 * 3 < from->count)
     n *= 2;
   HlSyms *to = HL_NEW(arena, HlSyms);
-  *to = (HlSyms){.arena = arena, .mask = n - 1, .count = from->count};
-  to->slots = HL_ARRAY(arena, Slot, n);
+  *to = (HlSyms){.arena = arena, .count = from->count};
+  make_slots(to, n);
   size_t size = 0;
   for (uint32_t k = 0; k <= from->mask; k++)
-    size += sym_size(&from->slots[k]);
+    size += from->hash[k] ? sym_size(from->sym[k]) : 0;
   char *at = hl_arena_alloc(arena, size);
   for (uint32_t k = 0; k <= from->mask; k++) {
-    const Slot *slot = &from->slots[k];
-    if (!slot->sym)
+    if (!from->hash[k])
       continue;
-    const HlSym *sym = memcpy(at, slot->sym, offsetof(HlSym, text) + slot->n + 1);
-    *free_slot(to, slot->hash) = (Slot){sym, slot->hash, slot->n};
-    at += sym_size(slot);
+    const HlSym *was = from->sym[k], *sym = memcpy(at, was, offsetof(HlSym, text) + was->n + 1);
+    put_in_free_slot(to, sym, from->hash[k]);
+    at += sym_size(sym);
   }
   return to;
 }
