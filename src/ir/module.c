@@ -116,8 +116,14 @@ static void comp_unlink(HlComp *comp) {
 
 size_t hl_comp_count_ops(HlComp *comp, const uint64_t *ops) {
   uint8_t counts[UINT8_MAX + 1] = {0}, there[UINT8_MAX + 1] = {0};  // HL_OP_COUNT: the erased
-  for (int op = 0; op < HL_OP_COUNT; op++)
-    counts[op] = !ops || (ops[op / 64] >> (op % 64) & 1);
+  uint64_t wanted = 0;
+  for (int word = 0; word < HL_OP_WORDS; word++)
+    for (uint64_t left = comp->ops[word] & (ops ? ops[word] : UINT64_MAX); left; left &= left - 1) {
+      counts[word * 64 + __builtin_ctzll(left)] = 1;
+      wanted |= left;
+    }
+  if (wanted == 0)
+    return 0;
   size_t n = 0;
   for (uint32_t id = 0; id < comp->next_id; id++) {
     const uint8_t op = comp->op_by_id[id];
@@ -125,9 +131,10 @@ size_t hl_comp_count_ops(HlComp *comp, const uint64_t *ops) {
     n += counts[op];
   }
   ir_note_comp(comp);
-  memset(comp->ops, 0, sizeof comp->ops);
-  for (int op = 0; op < HL_OP_COUNT; op++)
-    comp->ops[op / 64] |= (uint64_t)there[op] << (op % 64);
+  for (int word = 0; word < HL_OP_WORDS; word++)
+    for (uint64_t left = comp->ops[word]; left; left &= left - 1)
+      if (!there[word * 64 + __builtin_ctzll(left)])
+        comp->ops[word] &= ~(left & -left);
   return n;
 }
 

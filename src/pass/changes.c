@@ -196,7 +196,7 @@ static HlInst **all_of(HlPass *p, HlComp *comp, const uint64_t *ops, size_t n_fo
     return all;
   }
   for (uint32_t id = 0; k < n_found; id++)
-    if (comp->by_id[id] && is_of(comp->op_by_id[id], ops))
+    if (comp->op_by_id[id] != HL_OP_COUNT && is_of(comp->op_by_id[id], ops))
       all[k++] = comp->by_id[id];
   if (!by_id)
     pass_sort_by_place(p, all, n_found);

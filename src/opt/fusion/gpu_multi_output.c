@@ -155,8 +155,8 @@ typedef VEC(UserOrder) UserOrders;
 static bool has_few_users(const HlInst *inst) {
   int n = 0;
   for (const HlUse *use = inst->first_use; use && n <= MAX_USERS; use = use->next)
-    n += hl_is_first_use(use);
-  return n <= MAX_USERS;
+    n++;
+  return n <= MAX_USERS || hl_n_users(inst) <= MAX_USERS;
 }
 
 static void add_orders(HlArena *scratch, UserOrders *orders, const HlInst *reader,
