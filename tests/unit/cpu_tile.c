@@ -826,6 +826,21 @@ static void windows_in_order(void **state) {
            -1);
 }
 
+// A body's first result, which is read as another type, stays where it is until its second one is there.
+static void results_under_other_names(void **state) {
+  static const char comps[] =
+      "fold { a = f32[] parameter(0)\n b = f32[] parameter(1)\n x = f32[] parameter(2)\n"
+      "  y = f32[] parameter(3)\n c = bf16[] convert(a)\n d = bf16[] convert(b)\n"
+      "  e = bf16[] convert(x)\n f = bf16[] convert(y)\n ce = bf16[] multiply(c, e)\n"
+      "  df = bf16[] add(d, f)\n g = f32[] convert(ce)\n h = f32[] convert(df)\n"
+      "  ROOT t = (f32[], f32[]) tuple(g, h)\n}";
+  check_as(comps,
+           "p = f32[2,2,4] parameter(0)\n i = f32[] constant(0.25)\n"
+           "ROOT r = (f32[3,2,6], f32[3,2,6]) reduce-window(p, p, i, i), "
+           "window={size=2x1x1 stride=1x2x1 pad=1_1x1_1x1_1}, to_apply=fold",
+           -1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(moves_every_type),
                                      cmocka_unit_test(iota_of_computed_places),
@@ -835,6 +850,7 @@ int main(void) {
                                      cmocka_unit_test(windows_of_padding),
                                      cmocka_unit_test(sums_are_kept),
                                      cmocka_unit_test(windows_in_order),
+                                     cmocka_unit_test(results_under_other_names),
                                      cmocka_unit_test(layouts),
                                      cmocka_unit_test(sizes),
                                      cmocka_unit_test(pads),

@@ -39,6 +39,14 @@ static void reads_sum(const Plan *p, Life *life, const Affine *at, int reader) {
       reads(p, life, p->l->var[v].node, reader);
 }
 
+// What shares a place with it lives as long.
+static void live_until(const Plan *p, Life *life, int n, int to) {
+  const Node *node = p->l->node.at;
+  life[n].to = life[n].to > to ? life[n].to : to;
+  if (node[n].kind == NODE_IM || node[n].kind == NODE_SAME)
+    live_until(p, life, node[n].arg[0], to);
+}
+
 static Life *find_lives(const Plan *p) {
   const Lower *l = p->l;
   Life *life = HL_ARRAY(l->arena, Life, l->node.n + 1);
@@ -77,8 +85,7 @@ static Life *find_lives(const Plan *p) {
     for (int k = 0; p->block[b].live && k < block->n_acc; k++) {
       const int parts[] = {block->init[k], block->x[k], block->acc[k], block->next[k]};
       for (int j = 0; j < 4; j++)
-        if (life[parts[j]].to < p->block[b].last_node)
-          life[parts[j]].to = p->block[b].last_node;
+        live_until(p, life, parts[j], p->block[b].last_node);
       life[block->acc[k]].from = block->first_node;
       if (life[block->result[k]].to > life[block->acc[k]].to)  // they may be one
         life[block->acc[k]].to = life[block->result[k]].to;
