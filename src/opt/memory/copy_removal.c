@@ -20,6 +20,8 @@ typedef struct Node {  // a value in the circular list of its buffer
   bool is_head, removed;
   HlValueUse *use;
   int n_uses, capacity;
+  uint32_t standing_for;  // the last value of a copy that is removed, whose memory is this one's now, plus 1; 0: none
+  uint32_t others;        // of such a value: the one before it that the same stands for, plus 1
 } Node;
 
 typedef struct Copy {
@@ -151,10 +153,20 @@ static uint32_t prev_of(const Removal *r, uint32_t value) {
 
 // --- May it go -----------------------------------------------------------------------------------
 
-static bool is_in_root_of(const HlFlow *flow, uint32_t value, const HlComp *comp) {
+static bool is_itself_in_root_of(const HlFlow *flow, uint32_t value, const HlComp *comp) {
   const HlValue *v = &flow->value[value];
   for (uint32_t k = 0; k < v->n_positions; k++)
     if (flow->slot_inst[flow->position[v->first_position + k]] == comp->root)
+      return true;
+  return false;
+}
+
+// Or what was a copy of it.
+static bool is_in_root_of(const Removal *r, uint32_t value, const HlComp *comp) {
+  if (is_itself_in_root_of(r->flow, value, comp))
+    return true;
+  for (uint32_t k = r->node[value].standing_for; k > 0; k = r->node[k - 1].others)
+    if (is_itself_in_root_of(r->flow, k - 1, comp))
       return true;
   return false;
 }
@@ -172,7 +184,7 @@ static bool is_before(Removal *r, uint32_t a, uint32_t b) {
     return false;
   if (node->n_uses == 0)
     return copy_order_defined(r->order, a, b);
-  if (is_in_root_of(r->flow, a, hl_value_inst(r->flow, b)->comp))
+  if (is_in_root_of(r, a, hl_value_inst(r->flow, b)->comp))
     return false;
   return copy_order_uses_end(r->order, node->n_uses, node->use, b);
 }
@@ -249,6 +261,16 @@ static void add_use(Removal *r, Node *node, HlValueUse use) {
   node->use[node->n_uses++] = use;
 }
 
+// For a value, and for all that this stood for.
+static void stand_for(Node *nodes, Node *source, uint32_t value) {
+  uint32_t *end = &nodes[value].standing_for;
+  while (*end > 0)
+    end = &nodes[*end - 1].others;
+  *end = source->standing_for;
+  nodes[value].others = nodes[value].standing_for;
+  source->standing_for = value + 1;
+}
+
 // The copy's result leaves its list; its uses become the source's.
 static void take_out(Removal *r, const Copy *copy) {
   Node *dest = node_at(r, copy->dest);
@@ -257,6 +279,7 @@ static void take_out(Removal *r, const Copy *copy) {
   r->node[dest->prev].next = dest->next;
   r->node[dest->next].prev = dest->prev;
   dest->removed = true;
+  stand_for(r->node, source, copy->dest);
   for (int k = 0; k < source->n_uses; k++)
     if (source->use[k].user == copy->inst) {
       memmove(&source->use[k], &source->use[k + 1],
