@@ -95,6 +95,7 @@ HlInst *fusion_add_result(HlArena *scratch, HlInst *fusion, HlInst *inst) {
   HlInst *grown = hl_inst_new(fusion->comp, HL_OP_FUSION, shape, name, (int)fusion->n_operands,
                               fusion->operands);
   hl_copy_attrs(grown, fusion);
+  hl_remove_attr(grown, HL_A_SHARDING);  // it was that of fewer results
   hl_set_calls(grown, 1, &body);
   redirect(scratch, fusion, was_tuple, grown, 0);
   redirect(scratch, inst, adds_tuple, grown, n_old);
