@@ -55,7 +55,8 @@ static void store_factor(const Z *work, Z *out, int64_t n, bool lower, bool good
   for (int64_t i = 0; i < n; i++) {
     base_look();
     for (int64_t j = 0; j < n; j++) {
-      const Z value = lower ? work[i * n + j] : (Z){work[j * n + i].re, -work[j * n + i].im};
+      const Z mirror = {work[j * n + i].re, -work[j * n + i].im};
+      const Z value = lower || i == j ? work[i * n + j] : mirror;  // what is real is not -0 times i
       const bool inside = lower ? j <= i : j >= i;
       out[i * n + j] = !good ? (Z){NAN, 0} : inside ? value : (Z){0, 0};
     }

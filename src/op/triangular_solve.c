@@ -3,6 +3,7 @@
 // Every case becomes m x = b: for the right side both are transposed. The matrix m is a or its
 // transpose, conjugated for ADJOINT; its triangle is `lower` or the other one accordingly.
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -35,14 +36,19 @@ static void subtract(const Solve *s, Z by, const Z *restrict from, Z *restrict t
   }
 }
 
+// By the larger part of the divisor (Smith, 1962), of which no square is taken: what is infinite gives 0, not nan.
 static void divide(const Solve *s, Z by, Z *row) {
-  const double size = by.re * by.re + by.im * by.im;
+  const bool is_real = fabs(by.re) >= fabs(by.im);
+  const double ratio = is_real ? by.im / by.re : by.re / by.im;
+  const double whole = is_real ? by.re + by.im * ratio : by.im + by.re * ratio;
   for (int64_t c = 0; c < s->k; c++) {
     const Z x = row[c];
     if (!s->is_complex)
       row[c].re = x.re / by.re;
+    else if (is_real)
+      row[c] = (Z){(x.re + x.im * ratio) / whole, (x.im - x.re * ratio) / whole};
     else
-      row[c] = (Z){(x.re * by.re + x.im * by.im) / size, (x.im * by.re - x.re * by.im) / size};
+      row[c] = (Z){(x.re * ratio + x.im) / whole, (x.im * ratio - x.re) / whole};
   }
 }
 
