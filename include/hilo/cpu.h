@@ -21,6 +21,9 @@ typedef struct HlCpuProgram HlCpuProgram;
 
 typedef struct HlCpuOptions {
   int threads;                 // that share the work of one step; 0: as many as this process may use
+  // When oneDNN makes products of bf16 and of bytes: "auto" (NULL), on processors with AMX where libdnnl.so.3 is found; "on",
+  // anywhere, and it is an error where it is not found; "off"; or the file of a library, "on" with that one.
+  const char *onednn;
   bool no_emit;                // machine code is not made: all is computed by functions that are there
   HlElided elided;             // how a constant `{...}` is filled,
   uint64_t seed;               // and from which numbers

@@ -312,7 +312,8 @@ static bool is_asked(Cli *cli, const char *option, const char *variable) {
 }
 
 static HlCpuProgram *make_program(Cli *cli, HlCompiled *compiled, const HlReplayOptions *options) {
-  HlCpuOptions how = {.no_emit = cli_flag(cli, "--no-emit"),
+  HlCpuOptions how = {.onednn = cli_value(cli, "--onednn"),
+                      .no_emit = cli_flag(cli, "--no-emit"),
                       .perf_map = is_asked(cli, "--perf-map", "HILO_PERF_MAP"),
                       .gdb = is_asked(cli, "--gdb", "HILO_GDB"),
                       .elided = options->eval.elided,
@@ -487,6 +488,8 @@ static const CliOption options[] = {
     {"--platform", "P", "where to run: cpu (compiled; the default) or reference (the interpreter, as it is)"},
     {"--reference", "P", "platform to compare with: reference or none"},
     {"--threads", "N", "of --platform=cpu (default: as many as this process may use)"},
+    {"--onednn", "WHEN",
+     "of --platform=cpu: products of bf16 and bytes by oneDNN: auto (where there is AMX; the default), on, off, or a library's file"},
     {"--no-emit", NULL, "of --platform=cpu: make no machine code, which changes no bit"},
     {"--stats", NULL,
      "say what the steps of --platform=cpu are, how long they took, and what of the machine's "

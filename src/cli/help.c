@@ -181,6 +181,7 @@ static const struct {
     {"opt", "--break-rule", NULL, list_rules},
     {"run", "--platform", "reference\ncpu\n", NULL},
     {"run", "--reference", "reference\nnone\n", NULL},
+    {"run", "--onednn", "auto\non\noff\n", NULL},
     {"run", "--elided", "random\nzero\nrefuse\n", NULL},
     {"bench", "--elided", "random\nzero\nrefuse\n", NULL},
     {"passes", NULL, NULL, list_passes_and_pipelines},

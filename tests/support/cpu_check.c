@@ -123,9 +123,12 @@ static char *compare(Bench *b, const CpuCheck *options) {
 
 static char *run(Bench *b, const CpuCheck *options) {
   const HlInst *root = b->m->entry->root;
-  CpuMaker maker = {
-      b->cx,   b->arena, options->has_level ? options->level : cpu_level(), options->no_emit,
-      b->code, NULL};
+  CpuMaker maker = {.cx = b->cx,
+                    .arena = b->arena,
+                    .level = options->has_level ? options->level : cpu_level(),
+                    .no_emit = options->no_emit,
+                    .code = b->code,
+                    .onednn = options->onednn};
   const CpuKernel *kernel = cpu_kernel_make(&maker, root);
   if (!kernel)
     return complain(b, "no kernel takes it");

@@ -11,6 +11,7 @@ typedef struct CpuCheck {
   CpuLevel level;              // at most this level...
   bool has_level;              // ... where this is set; else the best there is
   bool no_emit;
+  const char *onednn;          // HlCpuOptions.onednn
   uint64_t seed;               // of the arguments
   bool large;                  // hl_fake_large_args
 } CpuCheck;

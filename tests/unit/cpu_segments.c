@@ -20,7 +20,7 @@ static int count_printed(const char *text, const char *word, bool no_emit) {
   EmitMemory *code = emit_memory_new(0);
   HlModule *m = hl_text_parse(cx, text);
   assert_non_null(m);
-  CpuMaker maker = {cx, arena, cpu_level(), no_emit, code, NULL};
+  CpuMaker maker = {.cx = cx, .arena = arena, .level = cpu_level(), .no_emit = no_emit, .code = code};
   TileProgram *program = tile_lower(&maker, m->entry->root);
   assert_non_null(program);
   HlBuf out = {0};

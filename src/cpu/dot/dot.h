@@ -60,6 +60,10 @@ typedef struct DotPlan DotPlan;
 // buffers are those of the instruction. NULL: the kind does not take it.
 CpuKernel *dot_kernel(CpuMaker *maker, const HlInst *inst, const HlShape *result);
 
+// The product that a dot is, or a fusion that is nothing but one, and of which of the kernel's buffers. False: it is none, or its
+// sizes are not known.
+bool dot_describe(CpuMaker *maker, const HlInst *inst, DotProduct *out, int buffer[3]);
+
 // How a dot is made whose results lie so far apart along each of its dimensions, and are of this type. NULL: it cannot be.
 const DotPlan *dot_plan_changed(CpuMaker *maker, const HlInst *dot, const int64_t *stride, HlDtype dtype, bool apart);
 DotBlocks dot_blocks(const DotPlan *plan);

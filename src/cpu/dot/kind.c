@@ -94,27 +94,38 @@ static const void *constant_of(HlArena *arena, const HlInst *inst) {
   return literal->data;
 }
 
-CpuKernel *dot_kernel(CpuMaker *maker, const HlInst *inst, const HlShape *result) {
+// `result`: how C lies.
+static bool describe(CpuMaker *maker, const HlInst *inst, const HlShape *result, DotProduct *out, int buffer[3]) {
   const HlInst *dot = dot_in(inst);
   if (!dot || !dot_is_plain(dot))
-    return NULL;
-  Kernel *kernel = HL_NEW(maker->arena, Kernel);
+    return false;
   const HlShape *shape[3] = {NULL, NULL, result};
-  const void *constant[2] = {NULL, NULL};
   for (int k = 0; k < 2; k++) {
-    const int operand = operand_of(inst, dot, k);
-    if (operand < 0)
-      return NULL;
-    kernel->buffer[k] = operand;
-    shape[k] = inst->operands[operand]->shape;
-    constant[k] = constant_of(maker->arena, inst->operands[operand]);
+    buffer[k] = operand_of(inst, dot, k);
+    if (buffer[k] < 0)
+      return false;
+    shape[k] = inst->operands[buffer[k]]->shape;
   }
   for (int k = 0; k < 3; k++)
     if (hl_shape_is_dynamic(shape[k]))
-      return NULL;
-  kernel->buffer[2] = (int)inst->n_operands;
-  const DotProduct product =
-      product_of(maker->arena, dot, shape, cpu_strides(maker->arena, result));
+      return false;
+  buffer[2] = (int)inst->n_operands;
+  *out = product_of(maker->arena, dot, shape, cpu_strides(maker->arena, result));
+  return true;
+}
+
+bool dot_describe(CpuMaker *maker, const HlInst *inst, DotProduct *out, int buffer[3]) {
+  return describe(maker, inst, inst->shape, out, buffer);
+}
+
+CpuKernel *dot_kernel(CpuMaker *maker, const HlInst *inst, const HlShape *result) {
+  Kernel *kernel = HL_NEW(maker->arena, Kernel);
+  DotProduct product;
+  if (!describe(maker, inst, result, &product, kernel->buffer))
+    return NULL;
+  const void *constant[2];
+  for (int k = 0; k < 2; k++)
+    constant[k] = constant_of(maker->arena, inst->operands[kernel->buffer[k]]);
   kernel->plan = dot_plan(maker->arena, maker->level, &product, constant);
   if (!kernel->plan)
     return NULL;

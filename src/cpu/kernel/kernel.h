@@ -20,6 +20,9 @@ typedef struct CpuMaker {
   CpuLevel level;
   bool no_emit;         // machine code may not be made: tile functions alone
   struct EmitMemory *code;  // where it goes (cpu/emit/code.h), for as long as the kernels are used; NULL: none is made
+  const char *onednn;       // HlCpuOptions.onednn
+  const struct OneDnn *opened;  // the library, once it has been looked for (cpu/dot/onednn.c)
+  bool has_looked;
   const char *name;         // what profilers and debuggers show for it; may be NULL. No kernel depends on it
 } CpuMaker;
 

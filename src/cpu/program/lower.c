@@ -490,7 +490,12 @@ bool cpu_lower(HlCx *cx, HlCpuProgram *program, const HlCpuOptions *options) {
              .program = program,
              .arena = program->arena,
              .scratch = scratch,
-             .maker = {cx, program->arena, cpu_level(), options->no_emit, program->code, NULL},
+             .maker = {.cx = cx,
+                       .arena = program->arena,
+                       .level = cpu_level(),
+                       .no_emit = options->no_emit,
+                       .code = program->code,
+                       .onednn = options->onednn},
              .kernels = {scratch, {.arena = scratch}, 0}};
   cpu_list_leaves(program);
   bool good = lower(&l, options);
