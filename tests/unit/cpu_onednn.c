@@ -22,8 +22,9 @@ static int *fake(const char *name) {
   return found;
 }
 
-#define PLAIN "ENTRY e {\n  a = bf16[300,256] parameter(0)\n  b = bf16[256,256] parameter(1)\n" \
-              "  ROOT c = f32[300,256] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n"
+#define PLAIN                                                                       \
+  "ENTRY e {\n  a = bf16[300,256] parameter(0)\n  b = bf16[256,256] parameter(1)\n" \
+  "  ROOT c = f32[300,256] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n"
 
 static void expect(const char *entry, const char *library, const char *kind) {
   char text[1024];
@@ -38,27 +39,33 @@ static void products(void **state) {
   *fake("fake_executed") = 0;
   expect(PLAIN, FAKE_ONEDNN, "onednn");
   assert_int_equal(*fake("fake_executed"), 2);  // of 256 rows, and of 44
-  expect("ENTRY e {\n  a = bf16[4,2,64,256]{0,3,2,1} parameter(0)\n  b = bf16[2,4,1024,256] parameter(1)\n"
-         "  ROOT c = bf16[4,64,1024] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={1,3}, "
+  expect("ENTRY e {\n  a = bf16[4,2,64,256]{0,3,2,1} parameter(0)\n  b = bf16[2,4,1024,256] "
+         "parameter(1)\n"
+         "  ROOT c = bf16[4,64,1024] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={1}, "
+         "lhs_contracting_dims={1,3}, "
          "rhs_contracting_dims={0,3}\n}\n",
          FAKE_ONEDNN, "dot");  // what is summed over does not lie evenly
   expect("ENTRY e {\n  a = bf16[2,256,64] parameter(0)\n  b = bf16[2,1024,256] parameter(1)\n"
-         "  ROOT c = bf16[2,64,1024] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, "
+         "  ROOT c = bf16[2,64,1024] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+         "lhs_contracting_dims={1}, "
          "rhs_contracting_dims={2}\n}\n",
          FAKE_ONEDNN, "onednn");
   expect("ENTRY e {\n  a = s8[256,256]{0,1} parameter(0)\n  b = s8[256,257] parameter(1)\n"
-         "  ROOT c = s32[256,257]{0,1} dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n}\n",
+         "  ROOT c = s32[256,257]{0,1} dot(a, b), lhs_contracting_dims={0}, "
+         "rhs_contracting_dims={0}\n}\n",
          FAKE_ONEDNN, "onednn");
 }
 
 static void others(void **state) {
   *fake("fake_executed") = 0;
-  expect("ENTRY e {\n  a = f32[300,256] parameter(0)\n  b = f32[256,256] parameter(1)\n"
-         "  ROOT c = f32[300,256] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
-         FAKE_ONEDNN, "dot");
-  expect("ENTRY e {\n  a = bf16[30,256] parameter(0)\n  b = bf16[256,256] parameter(1)\n"
-         "  ROOT c = f32[30,256] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
-         FAKE_ONEDNN, "dot");
+  expect(
+      "ENTRY e {\n  a = f32[300,256] parameter(0)\n  b = f32[256,256] parameter(1)\n"
+      "  ROOT c = f32[300,256] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+      FAKE_ONEDNN, "dot");
+  expect(
+      "ENTRY e {\n  a = bf16[30,256] parameter(0)\n  b = bf16[256,256] parameter(1)\n"
+      "  ROOT c = f32[30,256] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+      FAKE_ONEDNN, "dot");
   expect(PLAIN, "off", "dot");
   assert_int_equal(*fake("fake_executed"), 0);
 }
@@ -73,7 +80,8 @@ static void failures(void **state) {
 }
 
 static void refuses(const char *library, const char *why) {
-  char *wrong = cpu_check("HloModule m\n\n" PLAIN, &(CpuCheck){.kind = "onednn", .onednn = library});
+  char *wrong =
+      cpu_check("HloModule m\n\n" PLAIN, &(CpuCheck){.kind = "onednn", .onednn = library});
   assert_non_null(wrong);
   if (!strstr(wrong, why))
     fail_msg("with %s: %s", library, wrong);

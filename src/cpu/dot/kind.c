@@ -95,7 +95,8 @@ static const void *constant_of(HlArena *arena, const HlInst *inst) {
 }
 
 // `result`: how C lies.
-static bool describe(CpuMaker *maker, const HlInst *inst, const HlShape *result, DotProduct *out, int buffer[3]) {
+static bool describe(CpuMaker *maker, const HlInst *inst, const HlShape *result, DotProduct *out,
+                     int buffer[3]) {
   const HlInst *dot = dot_in(inst);
   if (!dot || !dot_is_plain(dot))
     return false;

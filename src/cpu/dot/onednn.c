@@ -43,8 +43,8 @@ typedef struct OneDnn {
   int (*stream_destroy)(void *stream);
   int (*desc_create)(void **desc, int n, const int64_t *dims, int type, const int64_t *strides);
   int (*desc_destroy)(void *desc);
-  int (*matmul)(void **desc, void *engine, const void *a, const void *b, const void *bias, const void *c,
-                const void *attr);
+  int (*matmul)(void **desc, void *engine, const void *a, const void *b, const void *bias,
+                const void *c, const void *attr);
   int (*matmul_destroy)(void *desc);
   int (*primitive_create)(void **primitive, const void *desc);
   int (*primitive_destroy)(void *primitive);
@@ -94,7 +94,8 @@ static const char *open_library(const char *file, OneDnn *out) {
   const Version *version = out->version();
   if (version->major != VERSION)
     return "it is not version 3 of oneDNN";
-  if (version->cpu_runtime != RUNTIME_SEQUENTIAL && (version->cpu_runtime != RUNTIME_OPENMP || !threads))
+  if (version->cpu_runtime != RUNTIME_SEQUENTIAL &&
+      (version->cpu_runtime != RUNTIME_OPENMP || !threads))
     return "its threads cannot be kept from running beside ours";
   return NULL;
 }
@@ -111,17 +112,17 @@ static bool has_amx(void) {
 
 // --- Products -------------------------------------------------------------------------------------
 
-enum { ROWS = 256 };        // of a piece
-#define LEAST 0x1p24        // multiply-adds: below that what is around them costs more
-enum { LEAST_SIZE = 32 };   // of each index
+enum { ROWS = 256 };       // of a piece
+#define LEAST 0x1p24       // multiply-adds: below that what is around them costs more
+enum { LEAST_SIZE = 32 };  // of each index
 
 typedef struct Kernel {
   CpuKernel kernel;
   const OneDnn *lib;
-  CpuKernel *own;           // makes the product where the library fails
+  CpuKernel *own;  // makes the product where the library fails
   DotLoop batch, m, n, k;
   int type[3];
-  int64_t bytes[3];         // of an element
+  int64_t bytes[3];  // of an element
   int buffer[3];
 } Kernel;
 
@@ -141,7 +142,8 @@ static int type_of(HlDtype dtype) {
 static bool has_types(const HlDtype *dtype) {
   if (dtype[DOT_A] == HL_BF16 && dtype[DOT_B] == HL_BF16)
     return dtype[DOT_C] == HL_BF16 || dtype[DOT_C] == HL_F32;
-  return (dtype[DOT_A] == HL_S8 || dtype[DOT_A] == HL_U8) && dtype[DOT_B] == HL_S8 && dtype[DOT_C] == HL_S32;
+  return (dtype[DOT_A] == HL_S8 || dtype[DOT_A] == HL_U8) && dtype[DOT_B] == HL_S8 &&
+         dtype[DOT_C] == HL_S32;
 }
 
 // The loops as one, where each steps as far as all turns of the next; false: they do not.
@@ -183,7 +185,8 @@ static bool prepare(const Kernel *k, int64_t rows, Piece *p) {
   for (int a = 0; a < 3; a++)
     if (!(p->desc[a] = desc_of(k, (DotArray)a, rows)))
       return false;
-  return lib->matmul(&p->matmul, p->engine, p->desc[DOT_A], p->desc[DOT_B], NULL, p->desc[DOT_C], NULL) == SUCCESS &&
+  return lib->matmul(&p->matmul, p->engine, p->desc[DOT_A], p->desc[DOT_B], NULL, p->desc[DOT_C],
+                     NULL) == SUCCESS &&
          lib->primitive_create(&p->primitive, p->matmul) == SUCCESS;
 }
 
@@ -198,7 +201,8 @@ static bool compute(const Kernel *k, Piece *p, char *const at[3]) {
       return false;
     args[a] = (Arg){arg[a], p->memory[a]};
   }
-  return lib->execute(p->primitive, p->stream, 3, args) == SUCCESS && lib->stream_wait(p->stream) == SUCCESS;
+  return lib->execute(p->primitive, p->stream, 3, args) == SUCCESS &&
+         lib->stream_wait(p->stream) == SUCCESS;
 }
 
 static void let_go(int (*destroy)(void *thing), void *thing) {
@@ -239,13 +243,15 @@ static const OneDnn *library_of(CpuMaker *maker, const HlInst *inst) {
   if (maker->has_looked || strcmp(asked, "off") == 0 || (is_auto && !has_amx()))
     return maker->opened;
   OneDnn *lib = HL_NEW(maker->arena, OneDnn);
-  const char *file = is_auto || strcmp(asked, "on") == 0 ? "libdnnl.so.3" : asked, *why = open_library(file, lib);
+  const char *file = is_auto || strcmp(asked, "on") == 0 ? "libdnnl.so.3" : asked,
+             *why = open_library(file, lib);
   maker->has_looked = true;
   maker->opened = why ? NULL : lib;
   if (why && !is_auto) {
     hl_error_kind(maker->cx, HL_UNSUPPORTED, hl_pos(inst), "oneDNN is asked for, but %s: %s", file,
                   why);
-    hl_hint(maker->cx, "--onednn=FILE names the library; --onednn=auto does without where there is none");
+    hl_hint(maker->cx,
+            "--onednn=FILE names the library; --onednn=auto does without where there is none");
   }
   return maker->opened;
 }
@@ -255,7 +261,8 @@ static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
   DotProduct product;
   if (!dot_describe(maker, inst, &product, k->buffer) || !has_types(product.dtype) ||
       !as_one(&product.index[DOT_BATCH], &k->batch) || !as_one(&product.index[DOT_M], &k->m) ||
-      !as_one(&product.index[DOT_N], &k->n) || !as_one(&product.index[DOT_K], &k->k) || !is_worth_it(k))
+      !as_one(&product.index[DOT_N], &k->n) || !as_one(&product.index[DOT_K], &k->k) ||
+      !is_worth_it(k))
     return NULL;
   k->lib = library_of(maker, inst);
   if (!k->lib)
@@ -283,7 +290,8 @@ typedef struct Run {
 static bool run_piece(void *user, int64_t chunk, CpuMember *member) {
   Run *run = user;
   const Kernel *k = run->kernel;
-  const int64_t batch = chunk / run->pieces, first = chunk % run->pieces * ROWS, left = k->m.size - first;
+  const int64_t batch = chunk / run->pieces, first = chunk % run->pieces * ROWS,
+                left = k->m.size - first;
   char *at[3];
   for (int a = 0; a < 3; a++)
     at[a] = run->at[a] + (batch * k->batch.stride[a] + first * k->m.stride[a]) * k->bytes[a];
@@ -307,8 +315,8 @@ static bool run(const CpuKernel *base, CpuTeam *team, void *const *buffer, const
 static void print(HlBuf *out, const CpuKernel *base) {
   const Kernel *k = (const Kernel *)base;
   const Version *version = k->lib->version();
-  hl_buf_printf(out, "oneDNN %d.%d.%d, %lld rows at a time\n", version->major, version->minor, version->patch,
-                (long long)(k->m.size < ROWS ? k->m.size : ROWS));
+  hl_buf_printf(out, "oneDNN %d.%d.%d, %lld rows at a time\n", version->major, version->minor,
+                version->patch, (long long)(k->m.size < ROWS ? k->m.size : ROWS));
 }
 
 const CpuKernelKind cpu_kind_onednn = {"onednn", make, run, print};
