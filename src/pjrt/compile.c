@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fingerprint.h"
+#include "hilo/edit.h"
 #include "pjrt/client.h"
 
 // --- Sessions ----------------------------------------------------------------------------------------
@@ -199,6 +200,7 @@ static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
   if (!m)
     return false;
   const bool *donated = donated_of(core->arena, m);
+  hl_complete_entry_layout(m);  // who hands over arrays takes them to be row-major where nothing else is said
   const HlCompileOptions options = {.replicas = core->replicas,
                                     .partitions = core->partitions,
                                     .devices = core->device,

@@ -65,9 +65,16 @@ static bool is_donatable(const PJRT_ExecuteOptions *options, int k) {
   return true;
 }
 
+static bool same_order(const Array *a, const Array *b) {
+  return a->rank == b->rank &&
+         memcmp(a->minor_to_major, b->minor_to_major, sizeof(int64_t) * (size_t)a->rank) == 0;
+}
+
+// A program that was compiled for another order of dimensions would read the elements of others.
 static bool fits(const PJRT_Buffer *buffer, const Slot *slot) {
   const Array *a = &buffer->array, *b = &slot->array;
-  return slot->array.dtype == HL_TOKEN || (a->dtype == b->dtype && a->bytes == b->bytes);
+  return b->dtype == HL_TOKEN ||
+         (a->dtype == b->dtype && a->bytes == b->bytes && (same_order(a, b) || a->rank < 2));
 }
 
 static PJRT_Error *misfit(const PJRT_LoadedExecutable_Execute_Args *args, int d, int k) {
@@ -75,9 +82,10 @@ static PJRT_Error *misfit(const PJRT_LoadedExecutable_Execute_Args *args, int d,
   const PJRT_Buffer *buffer = args->argument_lists[d][k];
   const Array *a = &buffer->array, *b = &core->parameter[k].array;
   return pjrt_fail(PJRT_INVALID_ARGUMENT,
-                   "Executable expected parameter %d of size %zu (%s) but got buffer with "
-                   "incompatible size %zu (%s)",
-                   k, b->bytes, hl_dtype_text(b->dtype), a->bytes, hl_dtype_text(a->dtype));
+                   "Executable expected parameter %d of size %zu (%s%s) but got buffer with "
+                   "incompatible size %zu (%s)%s",
+                   k, b->bytes, hl_dtype_text(b->dtype), core->parameter[k].layout, a->bytes,
+                   hl_dtype_text(a->dtype), a->bytes == b->bytes ? " or order of dimensions" : "");
 }
 
 // One buffer may be given twice, but not if it is given away. Lists are short, or sorted by address.
