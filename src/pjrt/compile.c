@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/fingerprint.h"
-#include "hilo/edit.h"
 #include "pjrt/client.h"
 
 // --- Sessions ----------------------------------------------------------------------------------------
@@ -200,10 +199,10 @@ static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
   if (!m)
     return false;
   const bool *donated = donated_of(core->arena, m);
-  hl_complete_entry_layout(m);  // who hands over arrays takes them to be row-major where nothing else is said
   const HlCompileOptions options = {.replicas = core->replicas,
                                     .partitions = core->partitions,
                                     .devices = core->device,
+                                    .default_layouts = true,
                                     .spmd_to_parameters = asked->spmd_to_parameters,
                                     .spmd_to_output = asked->spmd_to_output};
   core->compiled = hl_compile(cx, core->session, &(HlProgram){.take = m}, &options);
