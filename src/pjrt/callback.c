@@ -66,8 +66,10 @@ bool callback_kernel(HlCx *cx, void *user, const HlInst *inst, const HlLiteral *
   for (int k = 0; k < n_results; k++)
     result[k] = array_of(scratch, custom_result(out, k));
   char error[4096] = "";
+  dispatch_blocks(true);
   const bool good =
       call(callable, n_operands, operand, n_results, result, error, sizeof error) == 0;
+  dispatch_blocks(false);
   hl_arena_release(scratch, mark);
   return good || hl_error_kind(cx, HL_FAILED, hl_pos(inst), "%s", error);
 }

@@ -137,11 +137,13 @@ static bool list_devices(PJRT_Client *client) {
 }
 
 static void client_free(PJRT_Client *client) {
+  dispatcher_free(client->dispatcher);
   cache_free(client);
   free_contexts(client);
   sessions_free(client);
   for (int k = 0; client->device && k < client->n_devices; k++)
     device_deinit(&client->device[k]);
+  hl_cpu_threads_unref(client->threads);
   cpu_alloc_free(client->alloc);
   free(client->topology.description);
   free(client->device);
@@ -175,7 +177,11 @@ PJRT_Error *PJRT_Client_Create(PJRT_Client_Create_Args *args) {
   client->n_devices = (int)(local * processes);
   client->process = (int)process;
   client->alloc = cpu_alloc_new(keep_bytes);
-  if (!client->alloc || !list_devices(client)) {
+  HlCx *cx = hl_cx_new();
+  client->threads = hl_cpu_threads_new(cx, 0);
+  hl_cx_free(cx);
+  client->dispatcher = dispatcher_new();
+  if (!client->alloc || !client->threads || !client->dispatcher || !list_devices(client)) {
     client_free(client);
     return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
   }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fingerprint.h"
+#include "hilo/cost.h"
 #include "pjrt/client.h"
 
 // --- Sessions ----------------------------------------------------------------------------------------
@@ -194,6 +195,16 @@ static bool set_devices(HlCx *cx, Core *core, const HlAsked *asked) {
   return true;
 }
 
+// What takes some tens of microseconds at most, by its operations and bytes; nobody knows how long a loop takes, or Python.
+static bool is_short(const HlModule *m) {
+  const HlCost cost = hl_cost_module(m);
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if ((inst->op == HL_OP_WHILE && hl_trip_count(inst) < 0) || inst->op == HL_OP_CUSTOM_CALL)
+        return false;
+  return cost.flops < 4e5 && cost.transcendentals < 2e4 && cost.bytes_read + cost.bytes_written < 4e5;
+}
+
 static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
   HlModule *m = read_program(cx, core->source);
   if (!m)
@@ -208,12 +219,14 @@ static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
   core->compiled = hl_compile(cx, core->session, &(HlProgram){.take = m}, &options);
   if (!core->compiled)
     return false;
-  core->program = hl_compiled_program(cx, core->compiled, NULL);
+  core->program = 
+      hl_compiled_program(cx, core->compiled, &(HlCpuOptions){.shared = core->client->threads});
   if (!core->program || !fill_slots(cx, core))
     return false;
   m = (HlModule *)(uintptr_t)hl_compiled_module(core->compiled);
   core->name = hl_arena_strndup(core->arena, m->name->text, m->name->n);
   note_donated(core, m, donated);
+  core->is_short = core->n_devices == 1 && is_short(m);
   return true;
 }
 

@@ -9,14 +9,17 @@
 
 #include "pjrt/plugin.h"
 
-// One execution. Arrays are [device][number].
+// One execution: one block. Arrays are [device][number].
 typedef struct Run {
+  DispatchJob job;
   Core *core;
   int n_devices;
+  atomic_int waits;             // for so many arguments, and for whoever counts them
+  _Atomic(Fault *) fault;       // of the first argument that came to nothing
+  PJRT_Event *ready;            // NULL: it is done when the call returns
+  UserData user;                // what custom calls get
   Storage **argument, **result;
-  PJRT_Event *done;
-  PJRT_FFI_UserData *user_data;  // what custom calls get
-  int n_user_data;
+  bool *alone;                  // [number]: of one device's arguments, those that may be written
 } Run;
 
 static Storage **argument_of(const Run *run, int device, int k) {
@@ -27,31 +30,41 @@ static Storage **result_of(const Run *run, int device, int k) {
   return &run->result[device * run->core->n_results + k];
 }
 
-static Run *run_new(Core *core, int n_devices) {
-  Run *run = calloc(1, sizeof *run);
+static size_t n_arguments(const Run *run) {
+  return (size_t)run->n_devices * (size_t)run->core->n_parameters;
+}
+
+static size_t n_results(const Run *run) {
+  return (size_t)run->n_devices * (size_t)run->core->n_results;
+}
+
+static Run *run_new(Core *core, int n_devices, const PJRT_ExecuteOptions *options) {
+  const PJRT_ExecuteContext *context =
+      options && PJRT_HAS(options, context) ? options->context : NULL;
+  const size_t n_user = context ? (size_t)context->n : 0;
+  Run wish = {.core = core, .n_devices = n_devices, .waits = 1};
+  const size_t storages = n_arguments(&wish) + n_results(&wish);
+  Run *run = calloc(1, sizeof *run + storages * sizeof(Storage *) +
+                           n_user * sizeof(PJRT_FFI_UserData) + (size_t)core->n_parameters);
   if (!run)
     return NULL;
-  const size_t n_arguments = (size_t)n_devices * (size_t)core->n_parameters + 1;
-  const size_t n_results = (size_t)n_devices * (size_t)core->n_results + 1;
-  *run = (Run){.core = core_ref(core),
-               .n_devices = n_devices,
-               .argument = calloc(n_arguments, sizeof *run->argument),
-               .result = calloc(n_results, sizeof *run->result),
-               .done = event_new()};
+  *run = wish;
+  core_ref(core);
+  run->argument = (Storage **)(run + 1);
+  run->result = run->argument + n_arguments(run);
+  PJRT_FFI_UserData *data = (PJRT_FFI_UserData *)(run->result + n_results(run));
+  if (n_user)
+    memcpy(data, context->data, n_user * sizeof *data);
+  run->user = (UserData){data, (int)n_user};
+  run->alone = (bool *)(data + n_user);
   return run;
 }
 
 static void run_free(Run *run) {
-  for (int d = 0; d < run->n_devices; d++) {
-    for (int k = 0; run->argument && k < run->core->n_parameters; k++)
-      storage_unref(*argument_of(run, d, k));
-    for (int k = 0; run->result && k < run->core->n_results; k++)
-      storage_unref(*result_of(run, d, k));
-  }
-  free(run->argument);
-  free(run->result);
-  free(run->user_data);
-  event_unref(run->done);
+  for (size_t k = 0; k < n_arguments(run) + n_results(run); k++)
+    storage_unref(run->argument[k]);
+  fault_unref(run->fault);
+  event_unref(run->ready);
   core_unref(run->core);
   free(run);
 }
@@ -125,15 +138,14 @@ static PJRT_Error *check_arguments(const PJRT_LoadedExecutable_Execute_Args *arg
   return check_twice(args, d);
 }
 
-// Takes the arguments' memory. *alone of those that may be written.
-static PJRT_Error *take_arguments(const PJRT_LoadedExecutable_Execute_Args *args, Run *run, int d,
-                                  bool *alone) {
+// Takes the arguments' memory.
+static PJRT_Error *take_arguments(const PJRT_LoadedExecutable_Execute_Args *args, Run *run, int d) {
   const Core *core = run->core;
   for (int k = 0; k < core->n_parameters; k++) {
     PJRT_Buffer *buffer = args->argument_lists[d][k];
-    alone[k] = false;
+    run->alone[k] = false;
     const bool gives = core->parameter[k].donated && is_donatable(args->options, k);
-    Storage *storage = gives ? buffer_donate(buffer, &alone[k]) : buffer_storage(buffer);
+    Storage *storage = gives ? buffer_donate(buffer, &run->alone[k]) : buffer_storage(buffer);
     *argument_of(run, d, k) = storage;
     if (!storage)
       return pjrt_fail(PJRT_INVALID_ARGUMENT,
@@ -144,11 +156,11 @@ static PJRT_Error *take_arguments(const PJRT_LoadedExecutable_Execute_Args *args
 
 // --- Results -----------------------------------------------------------------------------------------
 
-static PJRT_Error *make_results(Run *run, int d, const bool *alone) {
+static PJRT_Error *make_results(Run *run, int d) {
   const Core *core = run->core;
   for (int k = 0; k < core->n_results; k++) {
     const Slot *slot = &core->result[k];
-    const bool takes = slot->donor >= 0 && alone[slot->donor];
+    const bool takes = slot->donor >= 0 && run->alone[slot->donor];
     Storage *storage = takes ? storage_ref(*argument_of(run, d, slot->donor))
                              : storage_new(core->client, slot->array.bytes);
     if (!storage)
@@ -194,8 +206,7 @@ static Fault *compute(const Run *run) {
   Context *context = context_take(core->client);
   if (!context)
     return fault_new(PJRT_RESOURCE_EXHAUSTED, "out of memory", 13);
-  const UserData user = {run->user_data, run->n_user_data};
-  context->user = &user;
+  context->user = &run->user;
   HlArena *scratch = hl_cx_scratch(context->cx);
   const HlMark mark = hl_arena_mark(scratch);
   const void ***arguments = list_data(scratch, run->argument, run->n_devices, core->n_parameters);
@@ -210,71 +221,104 @@ static Fault *compute(const Run *run) {
   return fault;
 }
 
-// The first argument that came to nothing, waited for: its fault.
-static Fault *wait_for_arguments(const PJRT_LoadedExecutable_Execute_Args *args, int n_devices) {
-  Fault *fault = NULL;
-  for (int d = 0; d < n_devices; d++)
-    for (size_t k = 0; k < args->num_args; k++) {
-      Fault *of = event_wait(args->argument_lists[d][k]->ready);
-      fault = fault ? fault : of;
-    }
-  return fault_ref(fault);
+// --- Later -------------------------------------------------------------------------------------------
+
+static void work(DispatchJob *job) {
+  Run *run = (Run *)(void *)((char *)job - offsetof(Run, job));
+  Dispatcher *dispatcher = run->core->client->dispatcher;
+  Fault *fault = fault_ref(run->fault);
+  if (!fault)
+    fault = compute(run);
+  PJRT_Event *ready = event_ref(run->ready);
+  run_free(run);  // before anybody hears of it: memory of arguments may be had again
+  event_set(ready, fault);
+  event_unref(ready);
+  dispatch_kept(dispatcher);
 }
 
-static bool copy_user_data(const PJRT_ExecuteOptions *options, Run *run) {
-  const PJRT_ExecuteContext *context =
-      options && PJRT_HAS(options, context) ? options->context : NULL;
-  if (!context || context->n == 0)
-    return true;
-  run->user_data = calloc((size_t)context->n, sizeof *run->user_data);
-  if (!run->user_data)
-    return false;
-  memcpy(run->user_data, context->data, (size_t)context->n * sizeof *run->user_data);
-  run->n_user_data = context->n;
+static void count_down(Run *run) {
+  if (atomic_fetch_sub(&run->waits, 1) == 1)
+    dispatch(run->core->client->dispatcher, &run->job);
+}
+
+static void hear(void *user, Fault *fault) {
+  Run *run = user;
+  Fault *none = NULL;
+  if (fault && atomic_compare_exchange_strong(&run->fault, &none, fault))
+    fault_ref(fault);
+  count_down(run);
+}
+
+static void start_later(const PJRT_LoadedExecutable_Execute_Args *args, Run *run) {
+  run->job.work = work;
+  dispatch_promise(run->core->client->dispatcher);
+  for (int d = 0; d < run->n_devices; d++)
+    for (size_t k = 0; k < args->num_args; k++) {
+      atomic_fetch_add(&run->waits, 1);
+      event_tell(args->argument_lists[d][k]->ready, hear, run);
+    }
+  count_down(run);
+}
+
+// --- Executing ---------------------------------------------------------------------------------------
+
+// Whether all arguments are there, with the fault of the first that came to nothing.
+static bool are_ready(const PJRT_LoadedExecutable_Execute_Args *args, int n_devices, Fault **fault) {
+  *fault = NULL;
+  for (int d = 0; d < n_devices; d++)
+    for (size_t k = 0; k < args->num_args; k++) {
+      PJRT_Event *ready = args->argument_lists[d][k]->ready;
+      if (!event_is_ready(ready))
+        return false;
+      *fault = *fault ? *fault : event_wait(ready);
+    }
   return true;
 }
 
 static PJRT_Error *prepare(const PJRT_LoadedExecutable_Execute_Args *args, Run *run) {
-  const Core *core = run->core;
-  for (int d = 0; d < run->n_devices; d++) {
-    PJRT_Error *error = check_arguments(args, d);
-    if (error)
-      return error;
-  }
-  bool *alone = malloc((size_t)core->n_parameters + 1);
-  if (!alone || !run->argument || !run->result || !run->done || !copy_user_data(args->options, run)) {
-    free(alone);
-    return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
-  }
   PJRT_Error *error = NULL;
+  for (int d = 0; !error && d < run->n_devices; d++)
+    error = check_arguments(args, d);
   for (int d = 0; !error && d < run->n_devices; d++) {
-    error = take_arguments(args, run, d, alone);
+    error = take_arguments(args, run, d);
     if (!error)
-      error = make_results(run, d, alone);
+      error = make_results(run, d);
   }
-  free(alone);
+  return error;
+}
+
+static PJRT_Error *hand_all_out(const PJRT_LoadedExecutable_Execute_Args *args, const Run *run,
+                                PJRT_Event *ready) {
+  PJRT_Error *error = ready ? NULL : pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+  for (int d = 0; !error && d < run->n_devices; d++) {
+    PJRT_Device *device = args->execute_device ? args->execute_device : args->executable->devices[d];
+    error = hand_out(args, run, d, device, ready);
+  }
+  return error;
+}
+
+static PJRT_Error *run_now(const PJRT_LoadedExecutable_Execute_Args *args, Run *run, Fault *fault) {
+  fault = fault ? fault_ref(fault) : compute(run);
+  PJRT_Event *ready = event_done(fault);
+  PJRT_Error *error = hand_all_out(args, run, ready);
+  event_unref(ready);
+  run_free(run);
   return error;
 }
 
 static PJRT_Error *execute(const PJRT_LoadedExecutable_Execute_Args *args, Run *run) {
-  Fault *fault = wait_for_arguments(args, run->n_devices);
+  Fault *fault;
+  const bool now = are_ready(args, run->n_devices, &fault) && (run->core->is_short || fault);
   PJRT_Error *error = prepare(args, run);
-  if (error) {
-    fault_unref(fault);
-    return error;
-  }
-  if (!fault)
-    fault = compute(run);
-  PJRT_Event *ready = event_done(fault_ref(fault));
-  const PJRT_LoadedExecutable *loaded = args->executable;
-  if (!ready)
-    error = pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
-  for (int d = 0; !error && d < run->n_devices; d++) {
-    PJRT_Device *device = args->execute_device ? args->execute_device : loaded->devices[d];
-    error = hand_out(args, run, d, device, ready);
-  }
-  fault_unref(fault);
-  event_unref(ready);
+  if (!error && now)
+    return run_now(args, run, fault);
+  run->ready = error ? NULL : event_new();
+  if (!error)
+    error = hand_all_out(args, run, run->ready);
+  if (!error)
+    start_later(args, run);
+  else
+    run_free(run);
   return error;
 }
 
@@ -291,10 +335,6 @@ PJRT_Error *PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
     return pjrt_fail(PJRT_INVALID_ARGUMENT,
                      "arguments are given for %zu devices, but %s runs on %d of this process",
                      args->num_devices, core->name, n_devices);
-  Run *run = run_new(loaded->core, n_devices);
-  if (!run)
-    return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
-  PJRT_Error *error = execute(args, run);
-  run_free(run);
-  return error;
+  Run *run = run_new(loaded->core, n_devices, args->options);
+  return run ? execute(args, run) : pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
 }

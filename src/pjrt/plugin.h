@@ -11,6 +11,7 @@
 #include "cpu/pool/alloc.h"
 #include "hilo/session.h"
 #include "pjrt/c_api.h"
+#include "pjrt/dispatch.h"
 
 #define PJRT_FUNCTION(name, size) PJRT_Error *PJRT_##name(PJRT_##name##_Args *args);
 #define PJRT_PROCEDURE(name, size) void PJRT_##name(PJRT_##name##_Args *args);
@@ -113,6 +114,8 @@ struct PJRT_Client {
   int n_devices, n_local, process;
   PJRT_TopologyDescription topology;
   CpuAlloc *alloc;
+  HlCpuThreads *threads;                         // of all programs
+  Dispatcher *dispatcher;
   pthread_mutex_t lock;                          // of what follows
   Context *contexts;                             // that nobody uses
   struct SessionRow *sessions;                   // by their options
@@ -205,6 +208,7 @@ struct Core {
   uint64_t fingerprint[2];
   int64_t replicas, partitions, n_devices;
   const int64_t *device;                         // ids: [replica * partitions + partition]
+  bool is_short;                                 // so that to run it costs less than to hand it to a thread
   bool portable;                                 // runs on whichever device it is told
   Slot *parameter, *result;
   int n_parameters, n_results;
