@@ -218,8 +218,8 @@ static const HlSharding *interface_sharding(Part *pt, const HlInst *inst) {
   *whole = (HlSharding){.kind = HL_SHARDING_REPLICATED};
   if (!hl_shape_is_tuple(inst->shape))
     return whole;
-  const int64_t n = hl_shape_leaves(inst->shape);
-  const HlSharding **element = HL_ARRAY(pt->m->arena, const HlSharding *, n + 1);
+  const int64_t leaves = hl_shape_leaves(inst->shape), n = leaves > 0 ? leaves : 1;  // as in XLA
+  const HlSharding **element = HL_ARRAY(pt->m->arena, const HlSharding *, n);
   for (int64_t k = 0; k < n; k++)
     element[k] = whole;
   *tuple = (HlSharding){.kind = HL_SHARDING_TUPLE, .element = element, .n_elements = (int)n};
