@@ -321,6 +321,9 @@ static void put_config(const HlModule *m, HlBuf *out) {
   ProtoWriter w = {.m = m, .arena = hl_arena_new()};
   set_interface(&w, &config);
   set_permissions(&w, &config);
+  if (!config.entry_computation_layout)  // without it XLA's reader ends the process
+    config.entry_computation_layout = shape_of_comp(&w, m->entry);
+  name_by_number(&w, config.entry_computation_layout);
   wire_put_message(out, 2, &config.base);
   hl_arena_free(w.arena);
 }
