@@ -213,6 +213,7 @@ struct Core {
   Slot *parameter, *result;
   int n_parameters, n_results;
   HlStr source, options;                         // what it was made of
+  HlStr key;                                     // all that the options say, in one order
   // What is asked for once and then kept.
   pthread_mutex_t lock;
   HlBuf optimized, assignment;
