@@ -57,6 +57,7 @@ __attribute__((visibility("default"))) const PJRT_Api *GetPjrtApi(void);
 static void link_extensions(void) {
   api.extension_start = &layouts_extension.base;
   layouts_extension.base.next = &ffi_extension.base;
+  ffi_extension.base.next = &shardings_extension.base;
 }
 
 const PJRT_Api *GetPjrtApi(void) {
