@@ -35,7 +35,7 @@ same() { [ "$1" = "$2" ] || { printf 'found:    %s\nexpected: %s\n' "$1" "$2"; e
 run --out "$work/one" --env ONE=1
 same "$(outcomes "$work/one")" \
   "True crashes=passed fails=passed hangs=passed is_skipped=skipped part_fails=failed passes=passed raises=passed raises_too=passed"
-run --out "$work/two" --env ONE=2 --test-timeout 5
+run --out "$work/two" --env ONE=2 --test-timeout 2
 same "$(outcomes "$work/two")" \
   "True crashes=crashed fails=failed hangs=timeout is_skipped=skipped part_fails=failed passes=passed raises=failed raises_too=failed"
 
