@@ -318,6 +318,7 @@ static void put_config(const HlModule *m, HlBuf *out) {
   ProtoWriter w = {.m = m, .arena = hl_arena_new()};
   set_interface(&w, &config);
   set_permissions(&w, &config);
+  name_by_number(&w, config.entry_computation_layout);
   wire_put_message(out, 2, &config.base);
   hl_arena_free(w.arena);
 }
