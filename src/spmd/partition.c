@@ -210,6 +210,19 @@ static bool copy_all(Part *pt) {
 
 // --- The module -----------------------------------------------------------------------------------
 
+// What the caller is told of the result: a root that says nothing is whole on every device.
+static const HlSharding *result_sharding(HlModule *m, const HlInst *root) {
+  static const HlSharding whole = {.kind = HL_SHARDING_REPLICATED};
+  if (hl_sharding(root) || !hl_shape_is_tuple(root->shape))
+    return hl_sharding(root) ? hl_sharding(root) : hl_sharding_copy(m, &whole);
+  const int n = (int)hl_shape_leaves(root->shape);
+  const HlSharding **element = HL_ARRAY(m->arena, const HlSharding *, n + 1);
+  for (int k = 0; k < n; k++)
+    element[k] = &whole;
+  return hl_sharding_copy(
+      m, &(HlSharding){.kind = HL_SHARDING_TUPLE, .element = element, .n_elements = n});
+}
+
 // The layouts that the caller of the program sees, of the tiles.
 static void set_entry_layout(Part *pt, const PartComp *entry) {
   HlModule *m = pt->m;
@@ -221,7 +234,7 @@ static void set_entry_layout(Part *pt, const PartComp *entry) {
     sharding[k] = hl_sharding(old->params[k]);
   }
   const HlShape *result = part_local_shape(pt, m->entry_result, entry->value[old->root->id].tiles);
-  hl_set_spmd_shardings(m, m->n_entry_params, sharding, hl_sharding(old->root));
+  hl_set_spmd_shardings(m, m->n_entry_params, sharding, result_sharding(m, old->root));
   hl_set_entry_layout(m, m->n_entry_params, params, result);
 }
 
