@@ -267,6 +267,13 @@ bool proto_put_literal(HlCx *cx, const HlLiteral *literal, uint32_t field, HlBuf
   return true;
 }
 
+void hl_proto_write_sharding(const HlModule *m, const HlSharding *sharding, HlBuf *out) {
+  static const HlSharding whole = {.kind = HL_SHARDING_REPLICATED};
+  ProtoWriter w = {.m = m, .arena = hl_arena_new()};
+  wire_put_packed(out, &proto_sharding(&w, sharding ? sharding : &whole)->base);
+  hl_arena_free(w.arena);
+}
+
 // --- Forms ---------------------------------------------------------------------------------------------
 
 // XLA calls them p0, p1, ... here.
@@ -321,6 +328,9 @@ static void put_config(const HlModule *m, HlBuf *out) {
   ProtoWriter w = {.m = m, .arena = hl_arena_new()};
   set_interface(&w, &config);
   set_permissions(&w, &config);
+  if (!config.entry_computation_layout)  // without it XLA's reader ends the process
+    config.entry_computation_layout = shape_of_comp(&w, m->entry);
+  name_by_number(&w, config.entry_computation_layout);
   wire_put_message(out, 2, &config.base);
   hl_arena_free(w.arena);
 }
