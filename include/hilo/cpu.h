@@ -19,8 +19,16 @@ extern "C" {
 
 typedef struct HlCpuProgram HlCpuProgram;
 
+// Threads that many programs share: who has many programs need not have as many times the threads. References are
+// counted atomically; a program holds one. `threads`: as of HlCpuOptions. NULL after reporting a lack of memory.
+typedef struct HlCpuThreads HlCpuThreads;
+HlCpuThreads *hl_cpu_threads_new(HlCx *cx, int threads);
+HlCpuThreads *hl_cpu_threads_ref(HlCpuThreads *threads);
+void hl_cpu_threads_unref(HlCpuThreads *threads);    // NULL is fine
+
 typedef struct HlCpuOptions {
   int threads;                 // that share the work of one step; 0: as many as this process may use
+  HlCpuThreads *shared;        // these instead; NULL: the program has threads of its own
   // When oneDNN makes products of bf16 and of bytes: "auto" (NULL), on processors with AMX where libdnnl.so.3 is found; "on",
   // anywhere, and it is an error where it is not found; "off"; or the file of a library, "on" with that one.
   const char *onednn;

@@ -70,6 +70,33 @@ void hl_runs_free(HlRuns *runs);
 // after reporting.
 const HlTarget *hl_proto_read_target(HlCx *cx, HlArena *arena, HlSource *source);
 
+// What a client of PJRT asks of a compilation (CompileOptionsProto, pjrt.md 10).
+typedef enum HlOverrideKind { HL_OVERRIDE_TEXT, HL_OVERRIDE_BOOL, HL_OVERRIDE_INT, HL_OVERRIDE_FLOAT } HlOverrideKind;
+// One of jit's compiler_options: it goes over DebugOptions (hl_flags_override).
+typedef struct HlOptionOverride {
+  const char *name;
+  HlOverrideKind kind;         // which of these it has
+  const char *text;
+  bool flag;
+  int64_t i;
+  double f;
+} HlOptionOverride;
+typedef struct HlAsked {
+  int64_t replicas, partitions;  // 0: not said, neither as a number nor by `devices`
+  int64_t *devices;            // [replicas][partitions]; NULL: not said
+  bool spmd, auto_spmd, shardy, portable, tupled_arguments, alias_passthrough;
+  HlI64s spmd_to_parameters, spmd_to_output;  // 0 or 1: for each, or one for all
+  HlStr debug_options;         // DebugOptions, binary (hl_flags_debug_options_binary); empty: none
+  HlOptionOverride *overrides;
+  int n_overrides;
+  int64_t process_count;
+} HlAsked;
+// Reads it from binary, into the arena; what is not known is skipped. False after reporting, and `out` is {0}: also for
+// layouts, which XLA takes from here as well as from the program, and Hilo from the program only.
+bool hl_proto_read_asked(HlCx *cx, HlArena *arena, HlStr bytes, HlAsked *out);
+// Appends which device runs which part, devices[replica * partitions + partition], in binary (DeviceAssignmentProto).
+void hl_proto_write_devices(HlBuf *out, int64_t replicas, int64_t partitions, const int64_t *devices);
+
 // Appends what a compilation was told about the module, as text (HloModuleConfigProto): its interface, its devices, and
 // the options, which are lines of a text proto (hl_flags_config).
 void hl_proto_write_config(const HlModule *m, HlStr debug_options, HlBuf *out);

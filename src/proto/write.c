@@ -38,6 +38,13 @@ static Xla__ProgramShapeProto *shape_of_comp(ProtoWriter *w, const HlComp *comp)
   return out;
 }
 
+// The entry's, with the layouts that its callers see.
+static Xla__ProgramShapeProto *interface_shape(ProtoWriter *w) {
+  const HlModule *m = w->m;
+  return m->entry_result ? program_shape(w, m->n_entry_params, m->entry_params, m->entry_result)
+                         : shape_of_comp(w, m->entry);
+}
+
 static void put_insts(ProtoWriter *w, const HlComp *comp, HlBuf *out) {
   HlMark before = hl_arena_mark(w->arena);
   HlInst **order = hl_post_order(w->arena, comp);
@@ -209,9 +216,7 @@ static void write_payloads(ProtoWriter *w, ModuleMsg *out) {
 
 static void write_tail(ProtoWriter *w, ModuleMsg *out) {
   const HlModule *m = w->m;
-  out->host_program_shape =
-      m->entry_result ? program_shape(w, m->n_entry_params, m->entry_params, m->entry_result)
-                      : shape_of_comp(w, m->entry);
+  out->host_program_shape = interface_shape(w);
   add_parameter_names(w, m->entry, out->host_program_shape);
   out->id = m->proto_id;
   out->entry_computation_id = w->comp_ids[m->entry->id];
@@ -299,9 +304,7 @@ static void set_interface(ProtoWriter *w, ConfigMsg *config) {
   config->replica_count = m->replica_count;
   config->num_partitions = m->num_partitions;
   config->use_spmd_partitioning = m->num_partitions > 1;
-  if (m->entry_result)
-    config->entry_computation_layout =
-        program_shape(w, m->n_entry_params, m->entry_params, m->entry_result);
+  config->entry_computation_layout = interface_shape(w);
 }
 
 static void set_permissions(ProtoWriter *w, ConfigMsg *config) {
@@ -318,6 +321,9 @@ static void put_config(const HlModule *m, HlBuf *out) {
   ProtoWriter w = {.m = m, .arena = hl_arena_new()};
   set_interface(&w, &config);
   set_permissions(&w, &config);
+  if (!config.entry_computation_layout)  // without it XLA's reader ends the process
+    config.entry_computation_layout = shape_of_comp(&w, m->entry);
+  name_by_number(&w, config.entry_computation_layout);
   wire_put_message(out, 2, &config.base);
   hl_arena_free(w.arena);
 }

@@ -73,16 +73,24 @@ static void import_leaf(Gspmd *g, const HlInst *inst, const HlSharding *sharding
   open_dims(inst, spec);
 }
 
-static bool is_allowed(HlI64s flags, int64_t k) {
-  return flags.n == 1 ? flags.at[0] : k < flags.n && flags.at[k];
+// What is said of it may be changed.
+static bool is_open_result(const Gspmd *g, const HlInst *inst, int64_t leaf) {
+  return inst == g->m->entry->root && sp_is_allowed(g->m->spmd_to_output, leaf);
+}
+
+static bool has_open_result(const Gspmd *g) {
+  const HlInst *root = g->m->entry->root;
+  for (int64_t k = 0; k < hl_shape_leaves(root->shape); k++)
+    if (is_open_result(g, root, k))
+      return true;
+  return false;
 }
 
 static void import_inst(Gspmd *g, const HlInst *inst) {
-  if (inst == g->m->entry->root && is_allowed(g->m->spmd_to_output, 0))
-    return;  // what is said of it may be changed
   const HlSharding *sharding = hl_sharding(inst);
   for (int64_t k = 0; sharding && k < hl_shape_leaves(inst->shape); k++)
-    import_leaf(g, inst, hl_sharding_leaf(sharding, k), sp_graph_spec(g->graph, inst, k));
+    if (!is_open_result(g, inst, k))
+      import_leaf(g, inst, hl_sharding_leaf(sharding, k), sp_graph_spec(g->graph, inst, k));
 }
 
 // Parameters and results that must stay as they are, and of which nothing is said, are whole.
@@ -92,12 +100,12 @@ static void close_entry(Gspmd *g) {
     for (int64_t leaf = 0; leaf < hl_shape_leaves(entry->params[k]->shape); leaf++) {
       SpSpec *spec = sp_graph_spec(g->graph, entry->params[k], leaf);
       const int64_t which = entry->n_params == 1 ? leaf : k;  // flags for leaves of a tuple of all
-      if (spec && !spec->given && !is_allowed(g->m->spmd_to_parameters, which))
+      if (spec && !spec->given && !sp_is_allowed(g->m->spmd_to_parameters, which))
         close_dims(spec);
     }
   for (int64_t leaf = 0; leaf < hl_shape_leaves(entry->root->shape); leaf++) {
     SpSpec *spec = sp_graph_spec(g->graph, entry->root, leaf);
-    if (spec && !spec->given && !is_allowed(g->m->spmd_to_output, leaf))
+    if (spec && !spec->given && !sp_is_allowed(g->m->spmd_to_output, leaf))
       close_dims(spec);
   }
 }
@@ -338,7 +346,24 @@ static bool is_kept(const void *who, const HlInst *inst) {
   const HlSharding *old = hl_sharding(inst);
   return old && !old->shard_group && old->kind != HL_SHARDING_UNKNOWN &&
          !hl_is_call(inst, HL_CALL_SHARDING) && !is_border(inst) &&
-         (inst != g->m->entry->root || !is_allowed(g->m->spmd_to_output, 0));
+         (inst != g->m->entry->root || !has_open_result(g));
+}
+
+// Of a tuple of results those that must stay as they are have what was said of them, the others what was found.
+static const HlSharding *result_sharding(Gspmd *g, const HlSharding *found) {
+  const HlInst *root = g->m->entry->root;
+  const HlSharding *said = hl_sharding(root);
+  if (!said || !hl_shape_is_tuple(root->shape))
+    return found;
+  const int64_t n = hl_shape_leaves(root->shape);
+  HlSharding *sharding = HL_NEW(g->m->arena, HlSharding);
+  const HlSharding **element = HL_ARRAY(g->m->arena, const HlSharding *, n + 1);
+  for (int64_t k = 0; k < n; k++) {
+    const HlSharding *from = is_open_result(g, root, k) ? found : said;
+    element[k] = from ? hl_sharding_leaf(from, k) : sp_export_replicated(&g->export);
+  }
+  *sharding = (HlSharding){.kind = HL_SHARDING_TUPLE, .element = element, .n_elements = (int)n};
+  return sharding;
 }
 
 static void set_attributes(Gspmd *g, const bool *reached) {
@@ -347,13 +372,16 @@ static void set_attributes(Gspmd *g, const bool *reached) {
                    .is_kept = is_kept,
                    .who = g,
                    .finds = true,
-                   .keeps_result = !is_allowed(g->m->spmd_to_output, 0)};
+                   .keeps_result = !has_open_result(g)};
   sp_alike_find(&alike);
   for (HlComp *comp = g->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       const HlSharding *agreed = sp_alike_of(&alike, inst);
-      if (reached[comp->id] && (agreed || !is_kept(g, inst)))
-        sp_export_set(&g->export, inst, agreed ? agreed : sp_export_value(&g->export, inst));
+      if (!reached[comp->id] || (!agreed && is_kept(g, inst)))
+        continue;
+      const HlSharding *found = agreed ? agreed : sp_export_value(&g->export, inst);
+      const bool is_result = inst == g->m->entry->root && has_open_result(g);
+      sp_export_set(&g->export, inst, is_result ? result_sharding(g, found) : found);
     }
 }
 

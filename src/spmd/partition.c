@@ -210,6 +210,22 @@ static bool copy_all(Part *pt) {
 
 // --- The module -----------------------------------------------------------------------------------
 
+// How a value of the interface is cut; of which nothing is said, that is whole: of a tuple each element.
+static const HlSharding *interface_sharding(Part *pt, const HlInst *inst) {
+  if (hl_sharding(inst))
+    return hl_sharding(inst);
+  HlSharding *whole = HL_NEW(pt->m->arena, HlSharding), *tuple = HL_NEW(pt->m->arena, HlSharding);
+  *whole = (HlSharding){.kind = HL_SHARDING_REPLICATED};
+  if (!hl_shape_is_tuple(inst->shape))
+    return whole;
+  const int64_t leaves = hl_shape_leaves(inst->shape), n = leaves > 0 ? leaves : 1;  // as in XLA
+  const HlSharding **element = HL_ARRAY(pt->m->arena, const HlSharding *, n);
+  for (int64_t k = 0; k < n; k++)
+    element[k] = whole;
+  *tuple = (HlSharding){.kind = HL_SHARDING_TUPLE, .element = element, .n_elements = (int)n};
+  return tuple;
+}
+
 // The layouts that the caller of the program sees, of the tiles.
 static void set_entry_layout(Part *pt, const PartComp *entry) {
   HlModule *m = pt->m;
@@ -218,10 +234,10 @@ static void set_entry_layout(Part *pt, const PartComp *entry) {
   const HlSharding **sharding = HL_ARRAY(pt->arena, const HlSharding *, m->n_entry_params + 1);
   for (int k = 0; k < m->n_entry_params; k++) {
     params[k] = part_local_shape(pt, m->entry_params[k], entry->value[old->params[k]->id].tiles);
-    sharding[k] = hl_sharding(old->params[k]);
+    sharding[k] = interface_sharding(pt, old->params[k]);
   }
   const HlShape *result = part_local_shape(pt, m->entry_result, entry->value[old->root->id].tiles);
-  hl_set_spmd_shardings(m, m->n_entry_params, sharding, hl_sharding(old->root));
+  hl_set_spmd_shardings(m, m->n_entry_params, sharding, interface_sharding(pt, old->root));
   hl_set_entry_layout(m, m->n_entry_params, params, result);
 }
 

@@ -48,4 +48,9 @@ void sp_graph_link_manual(SpGraph *graph, SpSpec *global, SpSpec *local, const S
 // Lets everything flow, by the levels of ops and the priorities of dimensions.
 void sp_graph_run(SpGraph *graph);
 
+// Whether shardings may flow into parameter or result k: flags are for each, or one for all.
+static inline bool sp_is_allowed(HlI64s flags, int64_t k) {
+  return flags.n == 1 ? flags.at[0] : k < flags.n && flags.at[k];
+}
+
 #endif

@@ -126,13 +126,22 @@ static bool is_result(const Shardy *s, const HlInst *inst) {
          (inst->op == HL_OP_TUPLE || inst->op == HL_OP_GET_TUPLE_ELEMENT);
 }
 
+// Where the program names meshes, a result of which something is said is marked; elsewhere what is said of one that
+// may be cut in any way can be changed. Of other results a tuple's sharding only seems to say that they are whole.
+static bool is_said(const Shardy *s, const HlInst *root, int64_t k) {
+  if (!s->main)
+    return !sp_is_allowed(s->m->spmd_to_output, k);
+  return root->op != HL_OP_TUPLE || root->n_operands != hl_shape_leaves(root->shape) ||
+         hl_is_call(root->operands[k], HL_CALL_SDY_RESULT);
+}
+
 static void import_result(Shardy *s, const HlInst *root) {
   const int64_t n = hl_shape_leaves(root->shape);
   s->result = HL_ARRAY(s->p->arena, SpSpec *, n + 1);
   s->result_root = is_result(s, root) ? root : NULL;
   for (int64_t k = 0; is_result(s, root) && k < n; k++) {
     SpSpec *value = sp_graph_spec(s->graph, root, k);
-    SpSpec *result = value ? sp_graph_extra(s->graph, value->rank) : NULL;
+    SpSpec *result = value && is_said(s, root, k) ? sp_graph_extra(s->graph, value->rank) : NULL;
     if (!result)
       continue;
     import_leaf(s, hl_sharding_leaf(hl_sharding(root), k), result);

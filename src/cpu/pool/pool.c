@@ -372,6 +372,10 @@ void cpu_team_free(CpuTeam *team) {
     return;
   drop_scratch(&team->caller);
   drop_scratch(&team->shared);
+  cpu_team_rest(team);
+}
+
+void cpu_team_rest(CpuTeam *team) {
   cpu_team_resume(team);
   cpu_team_watch(team, NULL, NULL);
   pthread_mutex_lock(&team->pool->lock);

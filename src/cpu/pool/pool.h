@@ -30,6 +30,7 @@ int cpu_usable_threads(void);       // what 0 stands for
 typedef struct CpuTeam CpuTeam;
 CpuTeam *cpu_team_new(CpuPool *pool);  // NULL: no memory
 void cpu_team_free(CpuTeam *team);     // NULL is fine
+void cpu_team_rest(CpuTeam *team);     // the same, but its scratch stays for who takes the team next
 int cpu_team_threads(const CpuTeam *team);  // of its pool: to choose how to work, never what comes out
 // Memory that a kernel's chunks share, and its regions one after another: as cpu_scratch, but the team's, and not in a chunk. The
 // next kernel asks for its own, and may get the same.

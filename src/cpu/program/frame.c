@@ -40,9 +40,9 @@ static CpuFrame *new_frame(const HlCpuProgram *p) {
   frame->tally = (CpuTally *)(frame + 1);
   frame->base = (void **)(frame->tally + p->n_steps);
   frame->buffer = frame->base + p->n_memories + 1;
-  frame->team = cpu_team_new(p->pool);
+  frame->team = p->shared ? NULL : cpu_team_new(p->pool);
   frame->memory = cpu_block_new(memory_bytes(p));
-  if (!frame->team || !frame->memory) {
+  if ((!frame->team && !p->shared) || !frame->memory) {
     free_frame(p, frame);
     return NULL;
   }
@@ -64,6 +64,10 @@ CpuFrame *cpu_frame_take(HlCpuProgram *p) {
     frame->number = number;
   if (frame)
     frame->measures = measures;
+  if (frame && p->shared && !(frame->team = cpu_team_new(p->pool))) {
+    cpu_frame_give(p, frame);
+    return NULL;
+  }
   if (frame && most_events > 0 && !frame->recorder)
     frame->recorder = cpu_recorder_new(p, most_events);
   if (frame)
@@ -80,7 +84,12 @@ static void add_tally(HlCpuProgram *p, CpuFrame *frame) {
   frame->measures = false;
 }
 
+// A team of threads that programs share belongs to a run, not to the frame: threads look for work in all teams.
 void cpu_frame_give(HlCpuProgram *p, CpuFrame *frame) {
+  if (p->shared && frame->team) {
+    cpu_team_rest(frame->team);
+    frame->team = NULL;
+  }
   pthread_mutex_lock(&p->lock);
   if (frame->measures)
     add_tally(p, frame);

@@ -10,6 +10,37 @@
 static const HlCpuOptions usual_options = {0};
 static const HlEvalOptions usual_run = {0};
 
+// --- Threads that programs share ---------------------------------------------------------------------
+
+struct HlCpuThreads {
+  int refs;
+  CpuPool *pool;
+};
+
+HlCpuThreads *hl_cpu_threads_new(HlCx *cx, int threads) {
+  HlCpuThreads *shared = cpu_block_new(sizeof *shared);
+  CpuPool *pool = shared ? cpu_pool_new(threads) : NULL;
+  if (!pool) {
+    cpu_block_free(shared, sizeof *shared);
+    hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "no memory for threads");
+    return NULL;
+  }
+  *shared = (HlCpuThreads){1, pool};
+  return shared;
+}
+
+HlCpuThreads *hl_cpu_threads_ref(HlCpuThreads *shared) {
+  __atomic_add_fetch(&shared->refs, 1, __ATOMIC_RELAXED);
+  return shared;
+}
+
+void hl_cpu_threads_unref(HlCpuThreads *shared) {
+  if (!shared || __atomic_sub_fetch(&shared->refs, 1, __ATOMIC_ACQ_REL) > 0)
+    return;
+  cpu_pool_free(shared->pool);
+  cpu_block_free(shared, sizeof *shared);
+}
+
 // --- Life -------------------------------------------------------------------------------------------
 
 typedef struct Making {
@@ -22,7 +53,10 @@ typedef struct Making {
 static void free_rest(HlCpuProgram *p) {
   cpu_frames_free(p);
   pthread_mutex_destroy(&p->lock);
-  cpu_pool_free(p->pool);
+  if (p->shared)
+    hl_cpu_threads_unref(p->shared);
+  else
+    cpu_pool_free(p->pool);
   cpu_results_free(p->results);
 }
 
@@ -56,7 +90,8 @@ static void prepare_results(HlCpuProgram *p) {
   p->results = cpu_results_new(large);
   if (!p->results)
     base_out_of_memory((size_t)large);
-  cpu_pool_tend(p->pool, cpu_results_alloc(p->results), CPU_ALLOC_RESTS);
+  if (!p->shared)
+    cpu_pool_tend(p->pool, cpu_results_alloc(p->results), CPU_ALLOC_RESTS);
 }
 
 static bool make(HlCx *cx, void *user) {
@@ -68,7 +103,8 @@ static bool make(HlCx *cx, void *user) {
                       .m = making->m,
                       .constants = {.elided = options->elided, .seed = options->seed}};
   pthread_mutex_init(&p->lock, NULL);
-  p->pool = cpu_pool_new(options->threads);
+  p->shared = options->shared ? hl_cpu_threads_ref(options->shared) : NULL;
+  p->pool = p->shared ? p->shared->pool : cpu_pool_new(options->threads);
   if (!p->pool)
     base_out_of_memory(0);
   base_made(NULL, &p->lock, let_go_of_rest, 0);

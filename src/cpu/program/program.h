@@ -123,6 +123,7 @@ struct HlCpuProgram {
   bool is_dynamic;          // there are sizes that are known only at run time
   bool needs_interp;        // some step or the number of devices asks for an interpreter
   CpuPool *pool;
+  HlCpuThreads *shared;  // whose the pool is; NULL: the program's own
   struct EmitMemory *code;  // of its kernels; NULL: none is made
   CpuStep *step;
   int32_t n_steps;

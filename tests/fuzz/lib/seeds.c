@@ -268,15 +268,26 @@ static void exported_seeds(Out *out, Input *in) {
     add(out, in->bytes.at, in->bytes.n);
 }
 
+// Only what JAX sends (tests/fuzz/seeds/compile_options).
+static void compile_options_seeds(Out *out, Input *in) {
+  HlArena *arena = hl_arena_new();
+  HlAsked asked;
+  if (in->file.n == 0 && hl_proto_read_asked(in->cx, arena, in->bytes, &asked) &&
+      asked.debug_options.n > 0)
+    add(out, in->bytes.at, in->bytes.n);
+  hl_arena_free(arena);
+}
+
 typedef void SeedsFn(Out *out, Input *in);
 static const struct Kind {
   const char *target;
   SeedsFn *fn;
-} kinds[] = {
-    {"text", text_seeds},           {"proto", proto_seeds},      {"mlir", mlir_seeds},
-    {"mlirbc", mlirbc_seeds},       {"jaxpr", jaxpr_seeds},      {"npy", npy_seeds},
-    {"literal", literal_seeds},     {"flags", flags_seeds},      {"history", history_seeds},
-    {"decisions", decisions_seeds}, {"exported", exported_seeds}};
+} kinds[] = {{"text", text_seeds},         {"proto", proto_seeds},
+             {"mlir", mlir_seeds},         {"mlirbc", mlirbc_seeds},
+             {"jaxpr", jaxpr_seeds},       {"npy", npy_seeds},
+             {"literal", literal_seeds},   {"flags", flags_seeds},
+             {"history", history_seeds},   {"decisions", decisions_seeds},
+             {"exported", exported_seeds}, {"compile_options", compile_options_seeds}};
 
 // --- Files --------------------------------------------------------------------------------------------------------
 

@@ -115,10 +115,17 @@ FuzzWords fuzz_words(const char *target) {
       classes, HL_COUNT_OF(classes) \
     }                               \
   }
-      ROW("text", of_text),          ROW("proto", of_proto),     ROW("mlir", of_mlir),
-      ROW("mlirbc", of_bytecode),    ROW("npy", of_npy),         ROW("literal", of_literal),
-      ROW("flags", of_flags),        ROW("history", of_history), ROW("exported", of_exported),
-      ROW("decisions", of_decisions)
+      ROW("text", of_text),
+      ROW("proto", of_proto),
+      ROW("mlir", of_mlir),
+      ROW("mlirbc", of_bytecode),
+      ROW("npy", of_npy),
+      ROW("literal", of_literal),
+      ROW("flags", of_flags),
+      ROW("history", of_history),
+      ROW("exported", of_exported),
+      ROW("decisions", of_decisions),
+      ROW("compile_options", of_flags)
 #undef ROW
   };
   for (int k = 0; k < HL_COUNT_OF(rows); k++)

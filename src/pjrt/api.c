@@ -1,0 +1,66 @@
+// pjrt/api.c: the table of functions that a framework gets, and what the plugin says of itself.
+
+#include <assert.h>
+
+#include "hilo/version.h"
+#include "pjrt/plugin.h"
+
+#define PJRT_FUNCTION(name, size) \
+  static_assert(sizeof(PJRT_##name##_Args) == size, "as clients lay out " #name);
+#define PJRT_PROCEDURE(name, size) \
+  static_assert(sizeof(PJRT_##name##_Args) == size, "as clients lay out " #name);
+#include "pjrt/c_api.def"
+#undef PJRT_FUNCTION
+#undef PJRT_PROCEDURE
+
+#define TEXT(number) #number
+#define VERSION(major, minor, patch) "hilo " TEXT(major) "." TEXT(minor) "." TEXT(patch)
+
+// Stands in keys of caches.
+const char *platform_version(void) {
+  return VERSION(HL_VERSION_MAJOR, HL_VERSION_MINOR, HL_VERSION_PATCH);
+}
+
+PJRT_Error *PJRT_Plugin_Initialize(PJRT_Plugin_Initialize_Args *args) {
+  (void)args;
+  return NULL;
+}
+
+// Programs are written for the older of these releases and the client's own, so that what comes does not depend on the client.
+static const int64_t newest_stablehlo[] = {1, 17, 0}, oldest_stablehlo[] = {0, 9, 0};
+
+PJRT_Error *PJRT_Plugin_Attributes(PJRT_Plugin_Attributes_Args *args) {
+  static PJRT_NamedValue value[3];
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&lock);
+  value[0] = named_int("xla_version", 2);
+  value[1] = named_ints("stablehlo_current_version", newest_stablehlo, 3);
+  value[2] = named_ints("stablehlo_minimum_version", oldest_stablehlo, 3);
+  pthread_mutex_unlock(&lock);
+  args->attributes = value;
+  args->num_attributes = HL_COUNT_OF(value);
+  return NULL;
+}
+
+static PJRT_Api api = {
+    .struct_size = sizeof(PJRT_Api),
+    .pjrt_api_version = {.struct_size = sizeof(PJRT_Api_Version),
+                         .major_version = PJRT_API_MAJOR,
+                         .minor_version = PJRT_API_MINOR},
+#define PJRT_FUNCTION(name, size) .name = PJRT_##name,
+#define PJRT_PROCEDURE(name, size) .name = PJRT_##name,
+#include "pjrt/c_api.def"
+};
+
+__attribute__((visibility("default"))) const PJRT_Api *GetPjrtApi(void);
+
+static void link_extensions(void) {
+  api.extension_start = &layouts_extension.base;
+  layouts_extension.base.next = &ffi_extension.base;
+}
+
+const PJRT_Api *GetPjrtApi(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, link_extensions);
+  return &api;
+}

@@ -1,0 +1,413 @@
+// pjrt/compile.c: a program and its options become a core: what all handles of one executable share.
+//
+// Compiling itself is the session's (hilo/session.h): here is told what the client asked for, and noted what it will ask about
+// the result. Sessions are kept by the flags they were made with, cores by all they were made of: a program that is compiled
+// again, in this process or from a cache on disk, is there.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fingerprint.h"
+#include "hilo/cost.h"
+#include "pjrt/client.h"
+
+// --- Sessions ----------------------------------------------------------------------------------------
+
+typedef struct SessionRow {
+  char *options;  // the bytes of DebugOptions and what goes over them
+  size_t n;
+  HlSession *session;
+  struct SessionRow *next;
+} SessionRow;
+
+void sessions_free(PJRT_Client *client) {
+  for (SessionRow *row = client->sessions, *next; row; row = next) {
+    next = row->next;
+    hl_session_free(row->session);
+    free(row->options);
+    free(row);
+  }
+}
+
+static bool read_flags(HlCx *cx, const HlAsked *asked, HlFlags *out) {
+  (void)asked;
+  return hl_flags_text(cx, out, getenv("XLA_FLAGS"));
+}
+
+static void put_key(HlBuf *key, const HlAsked *asked) {
+  hl_buf_add(key, asked->debug_options.at, asked->debug_options.n);
+  for (int k = 0; k < asked->n_overrides; k++) {
+    const HlOptionOverride *o = &asked->overrides[k];
+    hl_buf_printf(key, "%c%s=%s,%d,%lld,%a;", '\0', o->name, o->text ? o->text : "", o->flag,
+                  (long long)o->i, o->f);
+  }
+}
+
+static HlSession *find_session(PJRT_Client *client, const HlBuf *key) {
+  for (SessionRow *row = client->sessions; row; row = row->next)
+    if (row->n == key->n && memcmp(row->options, key->at, key->n) == 0)
+      return row->session;
+  return NULL;
+}
+
+// Keeps it as long as the client; another thread may have been faster.
+static HlSession *keep_session(PJRT_Client *client, HlBuf *key, HlSession *session) {
+  SessionRow *row = malloc(sizeof *row);
+  pthread_mutex_lock(&client->lock);
+  HlSession *first = find_session(client, key);
+  if (!first && row) {
+    *row = (SessionRow){key->at, key->n, session, client->sessions};
+    client->sessions = row;
+    *key = (HlBuf){0};
+  }
+  pthread_mutex_unlock(&client->lock);
+  if (first || !row) {
+    hl_session_free(session);
+    free(row);
+    return first;
+  }
+  return session;
+}
+
+static HlSession *session_for(HlCx *cx, PJRT_Client *client, const HlAsked *asked) {
+  HlBuf key = {0};
+  hl_buf_grow(&key, 1);
+  put_key(&key, asked);
+  pthread_mutex_lock(&client->lock);
+  HlSession *session = find_session(client, &key);
+  pthread_mutex_unlock(&client->lock);
+  HlFlags flags = {0};
+  if (!session && read_flags(cx, asked, &flags))
+    session = hl_session_new(cx, &(HlSessionOptions){.platform = "cpu", .flags = &flags});
+  else
+    asked = NULL;  // was there, or failed
+  hl_flags_free(&flags);
+  if (session && asked)
+    session = keep_session(client, &key, session);
+  hl_buf_free(&key);
+  return session;
+}
+
+// --- What is known of parameters and results ---------------------------------------------------------
+
+static MemoryKind kind_of(const HlShape *shape) {
+  const HlLayoutExtra *extra = shape->layout ? shape->layout->extra : NULL;
+  return extra && extra->memory_space == HL_SPACE_HOST ? MEMORY_PINNED_HOST : MEMORY_DEVICE;
+}
+
+static bool fill_slot(HlCx *cx, Core *core, const HlShape *shape, Slot *slot) {
+  const bool is_array = hl_is_array_dtype(shape->dtype);
+  const int rank = is_array ? shape->rank : 0;
+  int64_t *numbers = HL_ARRAY(core->arena, int64_t, 2 * rank + 1);
+  const bool has_order = is_array && shape->layout && shape->layout->minor_to_major.n == rank;
+  slot->donor = -1;
+  slot->kind = is_array ? kind_of(shape) : MEMORY_DEVICE;
+  if (!array_make(&slot->array, numbers, shape->dtype, rank, shape->dim,
+                  has_order ? shape->layout->minor_to_major.at : NULL))
+    return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "an array of shape %s cannot be handed over",
+                         hl_shape_text(cx, shape));
+  char *at = slot->layout, *end = at + sizeof slot->layout;
+  *at++ = '{';
+  for (int k = 0; k < rank; k++)
+    at += snprintf(at, (size_t)(end - at), k ? ",%d" : "%d", (int)slot->array.minor_to_major[k]);
+  *at++ = '}';
+  *at = '\0';
+  return true;
+}
+
+static bool fill_slots(HlCx *cx, Core *core) {
+  core->n_parameters = hl_cpu_arguments(core->program);
+  core->n_results = hl_cpu_results(core->program);
+  core->parameter = HL_ARRAY(core->arena, Slot, core->n_parameters + 1);
+  core->result = HL_ARRAY(core->arena, Slot, core->n_results + 1);
+  for (int k = 0; k < core->n_parameters; k++)
+    if (!fill_slot(cx, core, hl_cpu_argument(core->program, k), &core->parameter[k]))
+      return false;
+  for (int k = 0; k < core->n_results; k++) {
+    if (!fill_slot(cx, core, hl_cpu_result(core->program, k), &core->result[k]))
+      return false;
+    core->result[k].donor = hl_cpu_donor(core->program, k);
+  }
+  return true;
+}
+
+// Which parameters are given away, by the program as it came: passes forget what no result can take.
+static bool *donated_of(HlArena *arena, const HlModule *m) {
+  bool *donated = HL_ARRAY(arena, bool, m->entry->n_params + 1);
+  for (int k = 0; k < m->n_buffer_donor; k++)
+    if (m->buffer_donor[k].number >= 0 && m->buffer_donor[k].number < m->entry->n_params)
+      donated[m->buffer_donor[k].number] = true;
+  for (int k = 0; k < m->input_output_alias.n; k++) {
+    const int64_t number = m->input_output_alias.at[k].number;
+    if (number >= 0 && number < m->entry->n_params)
+      donated[number] = true;
+  }
+  return donated;
+}
+
+static void note_donated(Core *core, const HlModule *m, const bool *donated) {
+  for (int p = 0, k = 0; p < m->entry->n_params; p++) {
+    const int64_t leaves = hl_shape_leaves(m->entry->params[p]->shape);
+    for (int64_t leaf = 0; leaf < leaves; leaf++)
+      core->parameter[k++].donated = donated[p];
+  }
+}
+
+// --- Compiling ---------------------------------------------------------------------------------------
+
+static HlModule *read_program(HlCx *cx, HlStr program) {
+  HlSource *source = hl_source_new("program", program.at, program.n, true);
+  HlFile file;
+  const bool ok = hl_load_source(cx, source, &(HlLoadOptions){.verify = true}, &file);
+  hl_source_unref(source);
+  HlModule *m = NULL;
+  if (ok && file.n == 1) {
+    m = file.modules[0];
+    file.modules[0] = NULL;
+  } else if (ok) {
+    hl_error(cx, (HlPos){0}, "expected a program with one entry, found %d", file.n);
+  }
+  hl_file_free(&file);
+  return m;
+}
+
+static bool set_devices(HlCx *cx, Core *core, const HlAsked *asked) {
+  core->replicas = asked->replicas > 0 ? asked->replicas : 1;
+  core->partitions = asked->partitions > 0 ? asked->partitions : 1;
+  const int64_t n = core->replicas * core->partitions;
+  if (core->replicas > core->client->n_devices || n > core->client->n_devices)
+    return hl_error(cx, (HlPos){0},
+                    "the program is compiled for %lld replicas of %lld partitions, but there are %d "
+                    "devices",
+                    (long long)core->replicas, (long long)core->partitions,
+                    core->client->n_devices);
+  int64_t *device = HL_ARRAY(core->arena, int64_t, n + 1);
+  for (int64_t k = 0; k < n; k++) {
+    device[k] = asked->devices ? asked->devices[k] : k;
+    if (device[k] < 0 || device[k] >= core->client->n_devices)
+      return hl_error(cx, (HlPos){0}, "the program is to run on device %lld, but there are %d",
+                      (long long)device[k], core->client->n_devices);
+  }
+  core->device = device;
+  core->n_devices = n;
+  core->portable = asked->portable;
+  return true;
+}
+
+// What takes some tens of microseconds at most, by its operations and bytes; nobody knows how long a loop takes, or Python.
+static bool is_short(const HlModule *m) {
+  const HlCost cost = hl_cost_module(m);
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if ((inst->op == HL_OP_WHILE && hl_trip_count(inst) < 0) || inst->op == HL_OP_CUSTOM_CALL)
+        return false;
+  return cost.flops < 4e5 && cost.transcendentals < 2e4 && cost.bytes_read + cost.bytes_written < 4e5;
+}
+
+static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
+  HlModule *m = read_program(cx, core->source);
+  if (!m)
+    return false;
+  const bool *donated = donated_of(core->arena, m);
+  const HlCompileOptions options = {.replicas = core->replicas,
+                                    .partitions = core->partitions,
+                                    .devices = core->device,
+                                    .default_layouts = true,
+                                    .spmd_to_parameters = asked->spmd_to_parameters,
+                                    .spmd_to_output = asked->spmd_to_output};
+  core->compiled = hl_compile(cx, core->session, &(HlProgram){.take = m}, &options);
+  if (!core->compiled)
+    return false;
+  core->program = 
+      hl_compiled_program(cx, core->compiled, &(HlCpuOptions){.shared = core->client->threads});
+  if (!core->program || !fill_slots(cx, core))
+    return false;
+  m = (HlModule *)(uintptr_t)hl_compiled_module(core->compiled);
+  core->name = hl_arena_strndup(core->arena, m->name->text, m->name->n);
+  note_donated(core, m, donated);
+  core->is_short = core->n_devices == 1 && is_short(m);
+  return true;
+}
+
+static HlStr keep(HlArena *arena, HlStr bytes) {
+  return (HlStr){hl_arena_copy(arena, bytes.at, bytes.n), bytes.n};
+}
+
+static HlFingerprint fingerprint(HlStr program, HlStr options) {
+  const HlFingerprint a = base_fingerprint128(program), b = base_fingerprint128(options);
+  return (HlFingerprint){hl_hash_mix(a.low, b.low), hl_hash_mix(a.high, b.high)};
+}
+
+static Core *make(HlCx *cx, PJRT_Client *client, HlStr program, HlStr options) {
+  HlArena *arena = hl_arena_new();
+  Core *core = HL_NEW(arena, Core);
+  const HlFingerprint id = fingerprint(program, options);
+  *core = (Core){.refs = 1,
+                 .client = client,
+                 .arena = arena,
+                 .fingerprint = {id.low, id.high},
+                 .source = keep(arena, program),
+                 .options = keep(arena, options)};
+  pthread_mutex_init(&core->lock, NULL);
+  HlAsked asked;
+  if (hl_proto_read_asked(cx, arena, core->options, &asked) && set_devices(cx, core, &asked) &&
+      (core->session = session_for(cx, client, &asked)) && compile(cx, core, &asked))
+    return core;
+  core_unref(core);
+  return NULL;
+}
+
+Core *core_ref(Core *core) {
+  atomic_fetch_add(&core->refs, 1);
+  return core;
+}
+
+void core_unref(Core *core) {
+  if (!core || atomic_fetch_sub(&core->refs, 1) > 1)
+    return;
+  hl_cpu_unref(core->program);
+  hl_compiled_unref(core->compiled);
+  hl_buf_free(&core->optimized);
+  hl_buf_free(&core->assignment);
+  pthread_mutex_destroy(&core->lock);
+  hl_arena_free(core->arena);
+}
+
+// --- What was compiled before ------------------------------------------------------------------------
+
+// A core stays here as long as a handle of it does, and the last few longer: newest first.
+enum { CACHED = 64 };
+
+typedef struct CacheRow {
+  Core *core;
+  struct CacheRow *next;
+} CacheRow;
+
+void cache_free(PJRT_Client *client) {
+  for (CacheRow *row = client->cache, *next; row; row = next) {
+    next = row->next;
+    core_unref(row->core);
+    free(row);
+  }
+}
+
+static bool str_equal(HlStr a, HlStr b) {
+  return a.n == b.n && memcmp(a.at, b.at, a.n) == 0;
+}
+
+// Under the lock. What is found becomes the newest.
+static Core *find_core(PJRT_Client *client, HlStr program, HlStr options) {
+  for (CacheRow **at = &client->cache; *at; at = &(*at)->next) {
+    CacheRow *row = *at;
+    if (!str_equal(row->core->source, program) || !str_equal(row->core->options, options))
+      continue;
+    *at = row->next;
+    row->next = client->cache;
+    client->cache = row;
+    return core_ref(row->core);
+  }
+  return NULL;
+}
+
+// Under the lock: what is beyond the limit, to be given back outside.
+static CacheRow *cut_cache(PJRT_Client *client) {
+  CacheRow **at = &client->cache;
+  for (int n = 0; *at && n < CACHED; n++)
+    at = &(*at)->next;
+  CacheRow *rest = *at;
+  *at = NULL;
+  return rest;
+}
+
+static void put_core(PJRT_Client *client, Core *core) {
+  CacheRow *row = malloc(sizeof *row);
+  if (!row)
+    return;
+  *row = (CacheRow){core_ref(core), NULL};
+  pthread_mutex_lock(&client->lock);
+  row->next = client->cache;
+  client->cache = row;
+  CacheRow *rest = cut_cache(client);
+  pthread_mutex_unlock(&client->lock);
+  for (CacheRow *next; rest; rest = next) {
+    next = rest->next;
+    core_unref(rest->core);
+    free(rest);
+  }
+}
+
+Core *core_compile(PJRT_Client *client, HlStr program, HlStr options, PJRT_Error **error) {
+  *error = NULL;
+  pthread_mutex_lock(&client->lock);
+  Core *core = find_core(client, program, options);
+  pthread_mutex_unlock(&client->lock);
+  if (core)
+    return core;
+  Context *context = context_take(client);
+  if (!context) {
+    *error = pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+    return NULL;
+  }
+  core = make(context->cx, client, program, options);
+  if (!core)
+    *error = pjrt_fail_cx(context->cx);
+  context_put(client, context);
+  if (core)
+    put_core(client, core);
+  return core;
+}
+
+// --- Handles -----------------------------------------------------------------------------------------
+
+static void loaded_unref(PJRT_LoadedExecutable *loaded) {
+  if (atomic_fetch_sub(&loaded->refs, 1) > 1)
+    return;
+  core_unref(loaded->core);
+  free(loaded->devices);
+  free(loaded->ids);
+  free(loaded);
+}
+
+PJRT_LoadedExecutable *loaded_new(PJRT_Client *client, Core *core, PJRT_Error **error) {
+  *error = NULL;
+  PJRT_LoadedExecutable *loaded = calloc(1, sizeof *loaded);
+  const size_t n = (size_t)core->n_devices;
+  if (loaded) {
+    *loaded = (PJRT_LoadedExecutable){.refs = 1,
+                                      .core = core,
+                                      .client = client,
+                                      .devices = calloc(n, sizeof *loaded->devices),
+                                      .ids = calloc(n, sizeof *loaded->ids)};
+  }
+  if (!loaded || !loaded->devices || !loaded->ids) {
+    *error = pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+    if (loaded)
+      loaded_unref(loaded);
+    else
+      core_unref(core);
+    return NULL;
+  }
+  for (int64_t k = 0; k < core->n_devices; k++) {
+    PJRT_Device *device = client->devices[core->device[k]];
+    if (device->local < 0)
+      continue;
+    loaded->devices[loaded->n_devices] = device;
+    loaded->ids[loaded->n_devices++] = (PJRT_LogicalDeviceIds){
+        (int)(k / core->partitions), (int)(k % core->partitions)};
+  }
+  return loaded;
+}
+
+PJRT_Error *PJRT_Client_Compile(PJRT_Client_Compile_Args *args) {
+  PJRT_Error *error;
+  Core *core = core_compile(args->client, (HlStr){args->program->code, args->program->code_size},
+                            (HlStr){args->compile_options, args->compile_options_size}, &error);
+  args->executable = core ? loaded_new(args->client, core, &error) : NULL;
+  return error;
+}
+
+PJRT_Error *PJRT_LoadedExecutable_Destroy(PJRT_LoadedExecutable_Destroy_Args *args) {
+  loaded_unref(args->executable);
+  return NULL;
+}
