@@ -114,6 +114,10 @@ const char *hilo_core_diagnostics(HiloCall *call) {
   return call->said.at;
 }
 
+bool hilo_core_failed(const HiloCall *call) {
+  return hl_cx_n_errors(call->cx) > 0;
+}
+
 // --- Work ---------------------------------------------------------------------------------------
 
 static bool run_to_the_end(HlCx *cx, void *user) {

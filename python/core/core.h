@@ -34,6 +34,7 @@ const void *hilo_core_output(const HiloCall *call);
 int64_t hilo_core_output_size(const HiloCall *call);
 // [{"severity", "kind", "file", "line", "column", "text", "hint", "rendered"}, ...]; NULL: there is nothing to say.
 const char *hilo_core_diagnostics(HiloCall *call);
+bool hilo_core_failed(const HiloCall *call);         // there are errors among them
 
 // --- Modules ---
 // Reads a file (bytes NULL), or bytes that `name` stands for; options: {"entry", "arg_shapes", "args", "xla": text,

@@ -90,6 +90,12 @@ class Call:
     self._tell(failed)
     return result
 
+  def ask(self, name: str, *arguments: Any) -> bool:
+    """The same of a question, whose answer may be no."""
+    answer = getattr(self._lib, "hilo_core_" + name)(self._handle, *arguments)
+    self._tell(bool(self._lib.hilo_core_failed(self._handle)))
+    return answer
+
   def output(self) -> bytes:
     """What the call wrote; before the next one."""
     return ctypes.string_at(self._lib.hilo_core_output(self._handle), self._lib.hilo_core_output_size(self._handle))
