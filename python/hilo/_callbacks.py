@@ -82,6 +82,13 @@ def _tell(text: str, error: int, size: int) -> None:
   ctypes.memmove(error, said + b"\0", min(len(said) + 1, size))
 
 
+def _without_ours(trace: Any) -> Any:
+  """A traceback from where it leaves this file."""
+  while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    trace = trace.tb_next
+  return trace
+
+
 def _trampoline(function: Any, n_operands: int, operands: Any, n_results: int, results: Any, error: int,
                 size: int) -> int:
   try:
@@ -90,7 +97,8 @@ def _trampoline(function: Any, n_operands: int, operands: Any, n_results: int, r
   except _Wrong as e:
     _tell(str(e), error, size)
   except BaseException as e:  # of SystemExit and KeyboardInterrupt, too: the thread is the program's, not Python's
-    said = "".join(traceback.format_exception(type(e), e, e.__traceback__)).rstrip()
+    inside = _without_ours(e.__traceback__)
+    said = "".join(traceback.format_exception(type(e), e, inside)).rstrip()
     _tell("CpuCallback error calling callback: " + said, error, size)
   return 1
 
