@@ -30,8 +30,12 @@ void sessions_free(PJRT_Client *client) {
 }
 
 static bool read_flags(HlCx *cx, const HlAsked *asked, HlFlags *out) {
-  (void)asked;
-  return hl_flags_text(cx, out, getenv("XLA_FLAGS"));
+  if (!hl_flags_debug_options_binary(cx, out, asked->debug_options))
+    return false;
+  for (int k = 0; k < asked->n_overrides; k++)
+    if (!hl_flags_override(cx, out, &asked->overrides[k]))
+      return false;
+  return true;
 }
 
 static bool buf_equal(const HlBuf *a, const HlBuf *b) {
