@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/pool/pool.h"
 #include "pjrt/client.h"
 
 const char platform_name[] = "cpu";
@@ -142,6 +143,7 @@ static void client_free(PJRT_Client *client) {
   sessions_free(client);
   for (int k = 0; client->device && k < client->n_devices; k++)
     device_deinit(&client->device[k]);
+  tasks_free(client->tasks);
   cpu_alloc_free(client->alloc);
   free(client->topology.description);
   free(client->device);
@@ -175,7 +177,8 @@ PJRT_Error *PJRT_Client_Create(PJRT_Client_Create_Args *args) {
   client->n_devices = (int)(local * processes);
   client->process = (int)process;
   client->alloc = cpu_alloc_new(keep_bytes);
-  if (!client->alloc || !list_devices(client)) {
+  client->tasks = tasks_new(cpu_usable_threads());
+  if (!client->alloc || !client->tasks || !list_devices(client)) {
     client_free(client);
     return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
   }

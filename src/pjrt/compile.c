@@ -253,6 +253,7 @@ Core *core_ref(Core *core) {
 void core_unref(Core *core) {
   if (!core || atomic_fetch_sub(&core->refs, 1) > 1)
     return;
+  ffi_end_sites(core);
   hl_cpu_unref(core->program);
   hl_compiled_unref(core->compiled);
   hl_buf_free(&core->optimized);
@@ -337,8 +338,11 @@ Core *core_compile(PJRT_Client *client, HlStr program, HlStr options, PJRT_Error
     return NULL;
   }
   core = make(context->cx, client, program, options);
-  if (!core)
-    *error = pjrt_fail_cx(context->cx);
+  *error = core ? pjrt_error(ffi_instantiate(context, core)) : pjrt_fail_cx(context->cx);
+  if (core && *error) {
+    core_unref(core);
+    core = NULL;
+  }
   context_put(client, context);
   if (core)
     put_core(client, core);

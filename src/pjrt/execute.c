@@ -15,6 +15,8 @@ typedef struct Run {
   int n_devices;
   Storage **argument, **result;
   PJRT_Event *done;
+  const int64_t *device;         // ids
+  int64_t only_device;           // of a portable program
   PJRT_FFI_UserData *user_data;  // what custom calls get
   int n_user_data;
 } Run;
@@ -194,7 +196,13 @@ static Fault *compute(const Run *run) {
   Context *context = context_take(core->client);
   if (!context)
     return fault_new(PJRT_RESOURCE_EXHAUSTED, "out of memory", 13);
-  const UserData user = {run->user_data, run->n_user_data};
+  _Atomic(Fault *) told = NULL;
+  const UserData user = {.data = run->user_data,
+                         .n = run->n_user_data,
+                         .core = core,
+                         .device = run->device,
+                         .run = atomic_fetch_add(&core->client->runs, 1) + 1,
+                         .fault = &told};
   context->user = &user;
   HlArena *scratch = hl_cx_scratch(context->cx);
   const HlMark mark = hl_arena_mark(scratch);
@@ -204,7 +212,9 @@ static Fault *compute(const Run *run) {
                                    (const void *const *const *)arguments,
                                    (void *const *const *)results);
   hl_arena_release(scratch, mark);
-  Fault *fault = good ? NULL : fault_of_cx(context->cx);
+  Fault *fault = atomic_load(&told);
+  if (!good && !fault)
+    fault = fault_of_cx(context->cx);
   context->user = NULL;
   context_put(core->client, context);
   return fault;
@@ -294,6 +304,8 @@ PJRT_Error *PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
   Run *run = run_new(loaded->core, n_devices);
   if (!run)
     return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+  run->only_device = args->execute_device ? args->execute_device->description.id : 0;
+  run->device = args->execute_device ? &run->only_device : core->device;
   PJRT_Error *error = execute(args, run);
   run_free(run);
   return error;

@@ -95,6 +95,10 @@ typedef struct Core Core;
 typedef struct UserData {
   const PJRT_FFI_UserData *data;
   int n;
+  Core *core;
+  const int64_t *device;                         // ids of the logical devices
+  int64_t run;                                   // number of the execution
+  _Atomic(Fault *) *fault;                       // out: the first one's
 } UserData;
 
 // A context of Hilo's that knows all custom calls of the process. One thread at a time has it.
@@ -105,6 +109,15 @@ typedef struct Context {
   struct Context *next;
 } Context;
 
+// --- tasks.c: threads for what handlers hand over -----------------------------------------------------
+
+typedef struct Tasks Tasks;
+Tasks *tasks_new(int most);                      // NULL: no memory
+void tasks_free(Tasks *tasks);                   // does first what was handed over
+int tasks_threads(const Tasks *tasks);
+// Runs it on a thread, now or later; where there is none (NULL), at once.
+void tasks_add(Tasks *tasks, void (*run)(void *data), void *data);
+
 struct PJRT_Client {
   PJRT_Device *device;
   PJRT_Device **devices;                         // all, by id
@@ -113,6 +126,8 @@ struct PJRT_Client {
   int n_devices, n_local, process;
   PJRT_TopologyDescription topology;
   CpuAlloc *alloc;
+  Tasks *tasks;
+  atomic_llong runs;                             // executions so far
   pthread_mutex_t lock;                          // of what follows
   Context *contexts;                             // that nobody uses
   struct SessionRow *sessions;                   // by their options
@@ -209,6 +224,8 @@ struct Core {
   Slot *parameter, *result;
   int n_parameters, n_results;
   HlStr source, options;                         // what it was made of
+  struct FfiSite *site;                          // where it calls handlers, in an order of ffi_call.c
+  int n_sites;
   // What is asked for once and then kept.
   pthread_mutex_t lock;
   HlBuf optimized, assignment;
@@ -254,5 +271,8 @@ struct PJRT_ExecuteContext {
 };
 // Tells a context of the custom calls that it does not know yet.
 void ffi_bind(Context *context);
+// Makes ready the handlers that a program calls. NULL: done.
+Fault *ffi_instantiate(Context *context, Core *core);
+void ffi_end_sites(Core *core);
 
 #endif
