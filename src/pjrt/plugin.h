@@ -97,6 +97,10 @@ typedef struct Remote Remote;                    // remote.h
 typedef struct UserData {
   const PJRT_FFI_UserData *data;
   int n;
+  Core *core;
+  const int64_t *device;                         // ids of the logical devices
+  int64_t run;                                   // number of the execution
+  _Atomic(Fault *) *fault;                       // out: the first one's
 } UserData;
 
 // A context of Hilo's that knows all custom calls of the process. One thread at a time has it.
@@ -106,6 +110,15 @@ typedef struct Context {
   const UserData *user;                          // of the execution under way; NULL: none
   struct Context *next;
 } Context;
+
+// --- tasks.c: threads for what handlers hand over -----------------------------------------------------
+
+typedef struct Tasks Tasks;
+Tasks *tasks_new(int most);                      // NULL: no memory
+void tasks_free(Tasks *tasks);                   // does first what was handed over
+int tasks_threads(const Tasks *tasks);
+// Runs it on a thread, now or later; where there is none (NULL), at once.
+void tasks_add(Tasks *tasks, void (*run)(void *data), void *data);
 
 struct PJRT_Client {
   PJRT_Device *device;
@@ -118,6 +131,8 @@ struct PJRT_Client {
   HlCpuThreads *threads;                         // of all programs
   Dispatcher *dispatcher;
   Remote *remote;                                // NULL: there is one process
+  Tasks *tasks;
+  atomic_llong runs;                             // executions so far
   pthread_mutex_t lock;                          // of what follows
   Context *contexts;                             // that nobody uses
   struct SessionRow *sessions;                   // by their options
@@ -219,6 +234,8 @@ struct Core {
   int n_parameters, n_results;
   HlStr source, options;                         // what it was made of
   HlStr key;                                     // all that the options say, in one order
+  struct FfiSite *site;                          // where it calls handlers, in an order of ffi_call.c
+  int n_sites;
   // What is asked for once and then kept.
   pthread_mutex_t lock;
   HlBuf optimized, assignment;
@@ -264,5 +281,8 @@ struct PJRT_ExecuteContext {
 };
 // Tells a context of the custom calls that it does not know yet.
 void ffi_bind(Context *context);
+// Makes ready the handlers that a program calls. NULL: done.
+Fault *ffi_instantiate(Context *context, Core *core);
+void ffi_end_sites(Core *core);
 
 #endif
