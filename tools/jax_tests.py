@@ -34,7 +34,7 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TEXT_LIMIT, TRACE_LINES = 4000, 30
+TEXT_LIMIT, LINE_LIMIT, TRACE_LINES = 4000, 180, 30
 
 # The part that pytest loads (-p jax_tests): it writes a line of JSON when a test begins and one when it has ended, so that whoever
 # watches knows which test a process died in.
@@ -219,8 +219,9 @@ class Run:
     def stop(self, child):
         """Ends a process that takes too long, by a signal at which Python says where it stands."""
         if self.o.gdb:
-            self.gdb = subprocess.run(["gdb", "-p", str(child.pid), "-batch", "-ex", "bt 25"], stdout=subprocess.PIPE,
-                                      stderr=subprocess.DEVNULL, text=True).stdout[-TEXT_LIMIT:]
+            said = subprocess.run(["gdb", "-p", str(child.pid), "-batch", "-ex", "bt 25"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True).stdout
+            self.gdb = "\n".join(line[:LINE_LIMIT] for line in said.splitlines() if line.startswith("#"))
         os.killpg(child.pid, signal.SIGABRT)
         try:
             child.wait(5)
@@ -257,7 +258,8 @@ class Run:
         except subprocess.TimeoutExpired:
             return "gdb: no end"
         at = [m.start() for m in re.finditer(r"received signal|exited", done.stdout)]
-        return done.stdout[max(0, at[-1] - 80) if at else -TEXT_LIMIT:][:TEXT_LIMIT]
+        said = done.stdout[max(0, at[-1] - 80) if at else -TEXT_LIMIT:]
+        return "\n".join(line[:LINE_LIMIT] for line in said.splitlines())[:TEXT_LIMIT]
 
 
 def run_file(o, name):
