@@ -398,6 +398,7 @@ def main():
     if o.command == "compare":
         return compare(o)
     os.makedirs(o.out, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the process of the tests ends, too
     for name in o.files:
         run_file(o, name)
     return 0
