@@ -26,16 +26,16 @@ PJRT_Error *PJRT_Plugin_Initialize(PJRT_Plugin_Initialize_Args *args) {
   return NULL;
 }
 
-// Programs are written for the older of these releases and the client's own, so that what comes does not depend on the client.
-static const int64_t newest_stablehlo[] = {1, 17, 0}, oldest_stablehlo[] = {0, 9, 0};
+// No newest version of StableHLO is told: a client would write its programs for that one, and old clients, which know none so
+// new, would fail. Without it they choose one that lies some weeks back; all are read.
+static const int64_t oldest_stablehlo[] = {0, 9, 0};
 
 PJRT_Error *PJRT_Plugin_Attributes(PJRT_Plugin_Attributes_Args *args) {
-  static PJRT_NamedValue value[3];
+  static PJRT_NamedValue value[2];
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&lock);
   value[0] = named_int("xla_version", 2);
-  value[1] = named_ints("stablehlo_current_version", newest_stablehlo, 3);
-  value[2] = named_ints("stablehlo_minimum_version", oldest_stablehlo, 3);
+  value[1] = named_ints("stablehlo_minimum_version", oldest_stablehlo, 3);
   pthread_mutex_unlock(&lock);
   args->attributes = value;
   args->num_attributes = HL_COUNT_OF(value);
