@@ -496,9 +496,24 @@ static bool lower_bitcast(Lower *l, const HlInst *inst) {
          refuse(l, inst, "it takes elements below a byte apart");
 }
 
+// What only passes an array on shows it in another layout than it has.
+static bool turns_layout(const HlInst *inst) {
+  const HlShape *from = inst->n_operands > 0 ? inst->operands[0]->shape : NULL;
+  switch (inst->op) {
+  case HL_OP_COPY_DONE: from = from->element[0]; break;
+  case HL_OP_COLLECTIVE_PERMUTE_DONE: from = from->element[1]; break;
+  case HL_OP_DOMAIN: break;
+  default: return false;
+  }
+  return hl_shape_is_array(from) && hl_shape_is_array(inst->shape) &&
+         !same_layout(from, inst->shape);
+}
+
 static bool lower_inst(Lower *l, const HlInst *inst) {
   if (!look_at_shape(l, inst, inst->shape))
     return false;
+  if (turns_layout(inst))
+    return refuse(l, inst, "it passes on what it shows in another layout");
   switch (inst->op) {
   case HL_OP_PARAMETER:
   case HL_OP_CONSTANT: return true;
