@@ -496,17 +496,30 @@ static bool lower_bitcast(Lower *l, const HlInst *inst) {
          refuse(l, inst, "it takes elements below a byte apart");
 }
 
-// What only passes an array on shows it in another layout than it has.
+static bool same_layouts(const HlShape *a, const HlShape *b) {
+  for (int k = 0; k < cpu_leaf_count(a); k++)
+    if (hl_is_array_dtype(cpu_leaf(a, k)->dtype) && !same_layout(cpu_leaf(a, k), cpu_leaf(b, k)))
+      return false;
+  return true;
+}
+
+// What only passes arrays on shows one in another layout than it has: layout assignment lets these choose.
 static bool turns_layout(const HlInst *inst) {
-  const HlShape *from = inst->n_operands > 0 ? inst->operands[0]->shape : NULL;
+  const HlShape *to = inst->shape, *from = inst->n_operands > 0 ? inst->operands[0]->shape : NULL;
   switch (inst->op) {
   case HL_OP_COPY_DONE: from = from->element[0]; break;
+  case HL_OP_RECV_DONE:
+    from = from->element[0];
+    to = to->element[0];
+    break;
+  case HL_OP_ASYNC_DONE:
+  case HL_OP_ALL_GATHER_DONE:
   case HL_OP_COLLECTIVE_PERMUTE_DONE: from = from->element[1]; break;
+  case HL_OP_ALL_REDUCE_DONE:
   case HL_OP_DOMAIN: break;
   default: return false;
   }
-  return hl_shape_is_array(from) && hl_shape_is_array(inst->shape) &&
-         !same_layout(from, inst->shape);
+  return cpu_leaf_count(from) == cpu_leaf_count(to) && !same_layouts(from, to);
 }
 
 static bool lower_inst(Lower *l, const HlInst *inst) {
