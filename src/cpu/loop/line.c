@@ -13,7 +13,7 @@ typedef struct Line {
   int n_constants;
   const void *const *constant;  // behind the buffers
   int n_ops;
-  const char *text;             // of its machine code; NULL: it is not kept
+  const char *text;  // of its machine code; NULL: it is not kept
 } Line;
 
 typedef struct Result {
