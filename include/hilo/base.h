@@ -274,6 +274,8 @@ void hl_free(void *at);                              // an array that a function
 // Reads a file ("-": standard input), seeing through gzip and zstd (by magic number, nested too),
 // with the limit file_bytes. The source is the caller's (hl_source_unref).
 HlSource *hl_read_file(HlCx *cx, const char *path);
+// The same of what is in memory already, which is copied; `name` stands in messages.
+HlSource *hl_read_bytes(HlCx *cx, const char *name, const void *bytes, size_t n);
 // Decompresses bytes into *out when they are gzip or zstd; *was tells whether they were.
 bool hl_decompress(HlCx *cx, HlPos pos, HlStr bytes, HlBuf *out, bool *was);
 // Writes atomically (temporary file, then rename), compressing by the name's ending .gz or .zst;

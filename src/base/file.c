@@ -100,16 +100,12 @@ static bool looks_binary(HlStr bytes) {
   return false;
 }
 
-HlSource *hl_read_file(HlCx *cx, const char *path) {
-  const char *name = shown_name(path, "<stdin>");
-  HlBuf raw = {0}, plain = {0};
-  if (!read_raw(cx, path, &raw)) {
-    hl_buf_free(&raw);
-    return NULL;
-  }
-  const HlStr bytes = {raw.at, raw.n};
+// Takes over what was read.
+static HlSource *unpack(HlCx *cx, const char *name, HlBuf *raw) {
+  const HlStr bytes = {raw->at, raw->n};
   const bool is_binary = base_packing_of(bytes) != PACKED_NOT || looks_binary(bytes);
-  HlSource *source = hl_source_take(name, &raw, is_binary);
+  HlSource *source = hl_source_take(name, raw, is_binary);
+  HlBuf plain = {0};
   bool was = false;
   if (!hl_decompress(cx, (HlPos){source, 1}, hl_source_bytes(source), &plain, &was)) {
     hl_source_unref(source);
@@ -121,6 +117,20 @@ HlSource *hl_read_file(HlCx *cx, const char *path) {
     source = hl_source_take(name, &plain, plain_is_binary);
   }
   return source;
+}
+
+HlSource *hl_read_file(HlCx *cx, const char *path) {
+  HlBuf raw = {0};
+  if (read_raw(cx, path, &raw))
+    return unpack(cx, shown_name(path, "<stdin>"), &raw);
+  hl_buf_free(&raw);
+  return NULL;
+}
+
+HlSource *hl_read_bytes(HlCx *cx, const char *name, const void *bytes, size_t n) {
+  HlBuf raw = {0};
+  hl_buf_add(&raw, bytes, n);
+  return unpack(cx, name, &raw);
 }
 
 // --- Writing ---

@@ -196,20 +196,3 @@ void cli_progress(const Cli *cli, const char *format, ...) {
   }
   fflush(stderr);
 }
-
-void cli_warn_elided(HlCx *cx, const HlModule *m) {
-  const HlInst *first = NULL;
-  int n = 0;
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      if (inst->op == HL_OP_CONSTANT && hl_constant(inst) &&
-          hl_literal_is_elided(hl_constant(inst))) {
-        first = first ? first : inst;
-        n++;
-      }
-  if (n > 0)
-    hl_warn(cx, hl_pos(first),
-            "%d constant%s without a value, the first '%s': in a proto they have no literal, which "
-            "no reader takes, Hilo's and XLA's neither",
-            n, n == 1 ? "" : "s", first->name->text);
-}

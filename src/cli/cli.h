@@ -93,9 +93,6 @@ void cli_say(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
 // Whether a form's bytes may go to `path`: binary is not written to a terminal. Else a usage message.
 bool cli_may_write(const Cli *cli, const char *path, bool is_binary);
 
-// Warns of constants whose value is elided, of a module that is going to be a proto.
-void cli_warn_elided(HlCx *cx, const HlModule *m);
-
 // The files an operand stands for: itself, or, for a directory, the files in it (sorted, recursive). Of these, modules by
 // name or content that cannot be read are errors; the rest is skipped, counted, and named with --verbose.
 typedef struct CliPath {

@@ -5,7 +5,7 @@
 #include "cli/mlir.h"
 #include "cli/select.h"
 
-static bool find_options(Cli *cli, const CliForm *form, HlTextOptions *out) {
+static bool find_options(Cli *cli, const Form *form, HlTextOptions *out) {
   *out = (HlTextOptions){0};
   if (!cli_find_preset(cli, form, &out->preset))
     return false;
@@ -16,19 +16,19 @@ static bool find_options(Cli *cli, const CliForm *form, HlTextOptions *out) {
   return true;
 }
 
-static bool is_mhlo(const CliForm *form) {
+static bool is_mhlo(const Form *form) {
   return strcmp(form->name, "mhlo") == 0;
 }
 
 // Whether MLIR goes to the output without becoming HLO on the way.
-static bool stays_mlir(const Cli *cli, const CliForm *form) {
+static bool stays_mlir(const Cli *cli, const Form *form) {
   bool is_asked_for_more = cli_value(cli, "--arg-shapes") || cli_value(cli, "--entry");
   return !is_asked_for_more &&
-         (form->kind == CLI_FORM_ARTIFACT || strcmp(form->name, "stablehlo") == 0 || is_mhlo(form));
+         (form->kind == FORM_ARTIFACT || strcmp(form->name, "stablehlo") == 0 || is_mhlo(form));
 }
 
 // What is in the other of the two dialects gets there by way of HLO.
-static bool lower_other(Cli *cli, const CliForm *form, HlFile *file) {
+static bool lower_other(Cli *cli, const Form *form, HlFile *file) {
   bool is_other = false;
   for (int k = 0; k < file->n_trees; k++) {
     const HlMlOp *top = file->trees[k]->module;
@@ -38,7 +38,7 @@ static bool lower_other(Cli *cli, const CliForm *form, HlFile *file) {
   return !is_other || hl_load_lower(cli->cx, NULL, file);
 }
 
-static int convert(Cli *cli, const CliForm *form, const HlTextOptions *options) {
+static int convert(Cli *cli, const Form *form, const HlTextOptions *options) {
   HlFile file;
   HlBuf out = {0};
   HlLoadOptions how = cli_load_options(cli);
@@ -57,7 +57,7 @@ static int convert(Cli *cli, const CliForm *form, const HlTextOptions *options) 
 }
 
 static int run(Cli *cli) {
-  const CliForm *form;
+  const Form *form;
   HlTextOptions options;
   if (cli->n_files != 1)
     return cli_usage(cli, cli->n_files == 0 ? "no file given" : "more than one file given");

@@ -14,7 +14,7 @@
 
 // What the options ask for.
 typedef struct Plan {
-  const CliForm *form;
+  const Form *form;
   HlTextOptions text;
   HlArena *arena;              // of the target
   const HlPlatform *platform;  // NULL: none of its own
@@ -33,10 +33,10 @@ typedef struct Plan {
 static bool read_text_options(Cli *cli, Plan *plan) {
   HlTextOptions *out = &plan->text;
   *out = (HlTextOptions){.large_constants = hl_switch(cli_flag(cli, "--large-constants"))};
-  if (!cli_find_form(cli, cli_form_text, &plan->form) ||
+  if (!cli_find_form(cli, form_at(0), &plan->form) ||
       !cli_find_preset(cli, plan->form, &out->preset) || !cli_mlir_version(cli, NULL))
     return false;
-  if (cli->json && !cli_value(cli, "-o") && plan->form != cli_form_text) {
+  if (cli->json && !cli_value(cli, "-o") && plan->form != form_at(0)) {
     cli_usage(cli, "with --json the %s needs a place of its own: give -o OUT", plan->form->name);
     return false;
   }
@@ -272,9 +272,9 @@ static void warn_unbroken(Cli *cli, const HlModule *m, bool broke) {
 // Where the module itself goes: with --json to OUT, or else into the report.
 static void print_module(Cli *cli, const Plan *plan, const HlModule *m, HlBuf *out) {
   const size_t start = out->n;
-  if (start > 0 && plan->form->kind == CLI_FORM_TEXT)
+  if (start > 0 && plan->form->kind == FORM_TEXT)
     hl_buf_puts(out, "// -----\n\n");
-  if (start > 0 && plan->form->kind != CLI_FORM_TEXT && plan->form->kind != CLI_FORM_MLIR)
+  if (start > 0 && plan->form->kind != FORM_TEXT && plan->form->kind != FORM_MLIR)
     hl_error(cli->cx, (HlPos){0}, "a %s holds one module: give one FILE, or --module",
              plan->form->name);
   else

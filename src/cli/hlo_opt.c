@@ -9,6 +9,7 @@
 #include "hilo/session.h"
 #include "hilo/text.h"
 #include "hilo/view.h"
+#include "tool/form.h"
 
 typedef struct HloOpt {
   HlCx *cx;
@@ -119,7 +120,7 @@ static bool print_proto(HloOpt *opt, const HlModule *m, HlBuf *out) {
   size_t n = strlen(opt->o);
   bool as_binary = (n > 3 && strcmp(opt->o + n - 3, ".pb") == 0) ||
                    (n > 6 && strcmp(opt->o + n - 6, ".pb.gz") == 0);
-  cli_warn_elided(opt->cx, m);
+  form_warn_elided(opt->cx, m);
   return hl_proto_write(opt->cx, m, as_binary ? HL_PROTO_HLO : HL_PROTO_MODULE, !as_binary, NULL,
                         out);
 }

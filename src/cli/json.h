@@ -1,25 +1,13 @@
-// cli/json.h: reports as JSON (docs/json.md). Commas come by themselves.
+// cli/json.h: reports as JSON (docs/json.md).
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
 
 #include "cli/cli.h"
 #include "hilo/exported.h"
+#include "tool/json.h"
 
 // The version of the schemas in schemas/: a key that goes or means something else makes it another, a new key does not.
 enum { CLI_JSON_VERSION = 1 };
-
-// --- Values: `key` NULL makes an element of an array ---
-void json_open(HlBuf *out, const char *key, char bracket);  // '{' or '['
-void json_close(HlBuf *out, char bracket);                  // '}' or ']'
-void json_text(HlBuf *out, const char *key, const char *value);
-void json_bytes(HlBuf *out, const char *key, const char *value, size_t n);
-void json_int(HlBuf *out, const char *key, int64_t value);
-void json_number(HlBuf *out, const char *key, double value);  // what is not finite as text
-void json_count(HlBuf *out, const char *key, double value);   // a whole number
-void json_bool(HlBuf *out, const char *key, bool value);
-void json_nothing(HlBuf *out, const char *key);                // null: the name json_null is jansson's
-// A key, after which the caller appends the value.
-void json_key(HlBuf *out, const char *key);
 
 // --- Reports: an array of one object a file, or a thing of a table ---
 // Starts the next object and says whose report it is; NULL: the running command's.

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "cli/form.h"
 #include "cli/load.h"
 #include "cli/select.h"
-#include "hilo/opt.h"
 
 bool cli_check_dialect(const Cli *cli) {
   const char *wish = cli_value(cli, "--xla");
@@ -81,47 +81,7 @@ bool cli_mlir_version(const Cli *cli, HlMlVersion *out) {
 
 static bool write_tree(Cli *cli, HlMlTree *tree, HlBuf *out) {
   HlMlVersion version;
-  if (!cli_mlir_version(cli, &version))
-    return false;
-  hl_ml_make_portable(tree);
-  return hl_ml_artifact_write(cli->cx, tree, version, out);
-}
-
-// Whether some instruction has no word in StableHLO but CHLO's, which artifacts do not hold.
-static const HlInst *find_ragged(const HlModule *m) {
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      if (inst->op == HL_OP_RAGGED_DOT)
-        return inst;
-  return NULL;
-}
-
-// The module with dots over groups as dots of masked operands; NULL after reporting.
-static HlModule *without_ragged(Cli *cli, const HlModule *m, const HlInst *ragged) {
-  hl_note(cli->cx, hl_pos(ragged),
-          "artifacts have no %s: it is written as a dot of operands masked by groups",
-          hl_op_text(ragged->op));
-  HlModule *copy = hl_clone(cli->cx, m);
-  if (!copy)
-    return NULL;
-  HlEngine *engine =
-      hl_engine_new(cli->cx, &(HlEngineOptions){.passes = &hl_passes, .pipelines = &hl_pipelines});
-  const bool ok = hl_engine_run(engine, copy, "ragged_dot_rewriter");
-  hl_engine_free(engine);
-  if (ok)
-    return copy;
-  hl_module_free(copy);
-  return NULL;
-}
-
-bool cli_write_artifact(Cli *cli, const HlModule *m, HlBuf *out) {
-  const HlInst *ragged = find_ragged(m);
-  HlModule *plain = ragged ? without_ragged(cli, m, ragged) : NULL;
-  HlMlTree *tree = plain || !ragged ? hl_ml_from_hlo(cli->cx, plain ? plain : m, false) : NULL;
-  bool ok = tree && write_tree(cli, tree, out);
-  hl_ml_free(tree);
-  hl_module_free(plain);
-  return ok;
+  return cli_mlir_version(cli, &version) && form_write_artifact(cli->cx, tree, version, out);
 }
 
 // The first op of CHLO that no artifact can hold; NULL: none.
@@ -141,7 +101,7 @@ static void write_through_hlo(Cli *cli, HlFile *file, const HlMlOp *because, HlB
   if (!hl_load_lower(cli->cx, NULL, file))
     return;
   if (file->n == 1)
-    cli_write_artifact(cli, file->modules[0], out);
+    cli_write_module(cli, form_by_name("mlirbc"), file->modules[0], NULL, NULL, out);
   else
     hl_error(cli->cx, (HlPos){0},
              "the file holds %d programs; an artifact holds one: name it with --entry", file->n);

@@ -177,6 +177,11 @@ static bool set_devices(HlCx *cx, Core *core, const HlAsked *asked) {
       return hl_error(cx, (HlPos){0}, "the program is to run on device %lld, but there are %d",
                       (long long)device[k], core->client->n_devices);
   }
+  core->process = HL_ARRAY(core->arena, int, n + 1);
+  for (int64_t k = 0; k < n; k++) {
+    core->process[k] = core->client->devices[device[k]]->description.process;
+    core->n_local += core->process[k] == core->client->process;
+  }
   core->device = device;
   core->n_devices = n;
   core->portable = asked->portable;
@@ -275,6 +280,12 @@ static Core *make(HlCx *cx, const Wish *wish) {
                  .options = keep(arena, wish->options),
                  .key = keep(arena, key)};
   pthread_mutex_init(&core->lock, NULL);
+  const int64_t n_devices = wish->asked.devices ? wish->asked.replicas * wish->asked.partitions : 0;
+  const HlFingerprint spread =
+      fingerprint(wish->program, (HlStr){(const char *)wish->asked.devices,
+                                         (size_t)n_devices * sizeof *wish->asked.devices});
+  core->spread_id[0] = spread.low;
+  core->spread_id[1] = spread.high;
   if (set_devices(cx, core, &wish->asked) &&
       (core->session = session_for(cx, wish->client, &wish->flags, &wish->flags_text)) &&
       compile(cx, core, &wish->asked))

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrt/plugin.h"
+#include "pjrt/remote.h"
 
 // One execution: one block. Arrays are [device][number].
 typedef struct Run {
@@ -18,6 +18,7 @@ typedef struct Run {
   _Atomic(Fault *) fault;       // of the first argument that came to nothing
   PJRT_Event *ready;            // NULL: it is done when the call returns
   UserData user;                // what custom calls get
+  RemoteRun *remote;            // NULL: all devices are here
   Storage **argument, **result;
   bool *alone;                  // [number]: of one device's arguments, those that may be written
 } Run;
@@ -191,14 +192,34 @@ static PJRT_Error *hand_out(const PJRT_LoadedExecutable_Execute_Args *args, cons
 
 // --- Computing ---------------------------------------------------------------------------------------
 
-static const void ***list_data(HlArena *arena, Storage *const *storage, int n_devices, int n) {
+// The memory of all arrays, by logical device; what belongs to others is not looked at.
+static const void ***list_data(const Run *run, HlArena *arena, Storage *const *storage, int n) {
+  const Core *core = run->core;
+  const int64_t n_devices = core->portable ? 1 : core->n_devices;
   const void ***list = HL_ARRAY(arena, const void **, n_devices + 1);
-  for (int d = 0; d < n_devices; d++) {
+  for (int64_t d = 0, here = 0; d < n_devices; d++) {
+    if (!core->portable && core->process[d] != core->client->process)
+      continue;
     list[d] = HL_ARRAY(arena, const void *, n + 1);
     for (int k = 0; k < n; k++)
-      list[d][k] = storage[d * n + k]->data;
+      list[d][k] = storage[here * n + k]->data;
+    here++;
   }
   return list;
+}
+
+static bool run_program(const Run *run, HlCx *cx) {
+  Core *core = run->core;
+  HlArena *scratch = hl_cx_scratch(cx);
+  const HlMark mark = hl_arena_mark(scratch);
+  const void ***arguments = list_data(run, scratch, run->argument, core->n_parameters);
+  const void ***results = list_data(run, scratch, run->result, core->n_results);
+  const HlEvalOptions options = {.remote = run->remote ? remote_run(run->remote) : NULL};
+  const bool good = hl_cpu_execute(cx, core->program, &options,
+                                   (const void *const *const *)arguments,
+                                   (void *const *const *)results);
+  hl_arena_release(scratch, mark);
+  return good;
 }
 
 static Fault *compute(const Run *run) {
@@ -207,14 +228,11 @@ static Fault *compute(const Run *run) {
   if (!context)
     return fault_new(PJRT_RESOURCE_EXHAUSTED, "out of memory", 13);
   context->user = &run->user;
-  HlArena *scratch = hl_cx_scratch(context->cx);
-  const HlMark mark = hl_arena_mark(scratch);
-  const void ***arguments = list_data(scratch, run->argument, run->n_devices, core->n_parameters);
-  const void ***results = list_data(scratch, run->result, run->n_devices, core->n_results);
-  const bool good = hl_cpu_execute(context->cx, core->program, NULL,
-                                   (const void *const *const *)arguments,
-                                   (void *const *const *)results);
-  hl_arena_release(scratch, mark);
+  if (run->remote)
+    dispatch_blocks(true);
+  const bool good = run_program(run, context->cx);
+  if (run->remote)
+    dispatch_blocks(false);
   Fault *fault = good ? NULL : fault_of_cx(context->cx);
   context->user = NULL;
   context_put(core->client, context);
@@ -229,6 +247,8 @@ static void work(DispatchJob *job) {
   Fault *fault = fault_ref(run->fault);
   if (!fault)
     fault = compute(run);
+  if (run->remote)
+    remote_end(run->remote, !fault);
   PJRT_Event *ready = event_ref(run->ready);
   run_free(run);  // before anybody hears of it: memory of arguments may be had again
   event_set(ready, fault);
@@ -306,15 +326,28 @@ static PJRT_Error *run_now(const PJRT_LoadedExecutable_Execute_Args *args, Run *
   return error;
 }
 
+static bool is_spread(const Core *core) {
+  return core->n_local < core->n_devices;
+}
+
+// In the order of calls, which is the same in all processes.
+static PJRT_Error *begin_with_others(Run *run) {
+  const Core *core = run->core;
+  run->remote = remote_begin(core->client->remote, core->spread_id, core->process);
+  return run->remote ? NULL : pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+}
+
 static PJRT_Error *execute(const PJRT_LoadedExecutable_Execute_Args *args, Run *run) {
   Fault *fault;
-  const bool now = are_ready(args, run->n_devices, &fault) && (run->core->is_short || fault);
+  const bool now = are_ready(args, run->n_devices, &fault) && (run->core->is_short || fault) && !is_spread(run->core);
   PJRT_Error *error = prepare(args, run);
   if (!error && now)
     return run_now(args, run, fault);
   run->ready = error ? NULL : event_new();
   if (!error)
     error = hand_all_out(args, run, run->ready);
+  if (!error && is_spread(run->core))
+    error = begin_with_others(run);
   if (!error)
     start_later(args, run);
   else

@@ -91,6 +91,7 @@ struct PJRT_TopologyDescription {
 };
 
 typedef struct Core Core;
+typedef struct Remote Remote;                    // remote.h
 
 // What one execution lends to its custom calls.
 typedef struct UserData {
@@ -116,6 +117,7 @@ struct PJRT_Client {
   CpuAlloc *alloc;
   HlCpuThreads *threads;                         // of all programs
   Dispatcher *dispatcher;
+  Remote *remote;                                // NULL: there is one process
   pthread_mutex_t lock;                          // of what follows
   Context *contexts;                             // that nobody uses
   struct SessionRow *sessions;                   // by their options
@@ -205,9 +207,12 @@ struct Core {
   HlCpuProgram *program;
   HlSession *session;
   const char *name;
-  uint64_t fingerprint[2];
+  uint64_t fingerprint[2];                       // of the program and what was asked
+  uint64_t spread_id[2];                         // of the program and its devices: the same in all processes
   int64_t replicas, partitions, n_devices;
   const int64_t *device;                         // ids: [replica * partitions + partition]
+  int *process;                                  // of each of them
+  int n_local;                                   // of this process
   bool is_short;                                 // so that to run it costs less than to hand it to a thread
   bool portable;                                 // runs on whichever device it is told
   Slot *parameter, *result;

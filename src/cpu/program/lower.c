@@ -10,7 +10,7 @@
 //                                            end:
 //
 // What defines no array and has no effect needs no step: parameters, tuples, bitcasts. A step that no kernel takes is the
-// interpreter's. A module that cannot be seen like this is left to it whole, and the reason kept.
+// interpreter's. Before the steps of a loop may stand the whole of it as machine code (cpu/loop). A module that cannot be seen like this is left to it whole, and the reason kept.
 
 #include <string.h>
 
@@ -331,13 +331,30 @@ static bool enter(Lower *l, const HlInst *caller, const HlComp *comp) {
   return lower_comp(l, comp);
 }
 
+// A loop in machine code, before its steps; -1: it is none.
+static int add_loop(Lower *l, const HlInst *inst) {
+  l->maker.name = inst->name->text;
+  const CpuLoop *loop = cpu_loop_make(&l->maker, inst);
+  if (!loop)
+    return -1;
+  const int n = cpu_leaf_count(inst->shape);
+  CpuPlace *place = HL_ARRAY(l->arena, CpuPlace, n + 1);
+  add_places(l, place, inst);
+  CpuStep *step = add_step(l, STEP_LOOP, inst);
+  step->loop = loop;
+  step->place = place;
+  step->n_places = n;
+  l->program->max_buffers = n > l->program->max_buffers ? n : l->program->max_buffers;
+  return l->steps.n - 1;
+}
+
 static bool lower_while(Lower *l, const HlInst *inst) {
   const HlComp *condition = hl_while_condition(inst), *body = hl_while_body(inst);
   if (!in_one_place(l, inst, inst->operands[0]) || !in_one_place(l, inst, condition->params[0]) ||
       !in_one_place(l, inst, body->params[0]) || !in_one_place(l, inst, body->root))
     return refuse(l, inst, "its state is not in one place: copies are missing");
-  const int head = l->steps.n;
-  if (!enter(l, inst, condition))
+  const int loop = add_loop(l, inst), head = l->steps.n;
+  if (hl_cx_n_errors(l->cx) || !enter(l, inst, condition))
     return false;
   const int test = l->steps.n;
   set_place(l, add_step(l, STEP_UNLESS, inst), condition->root);
@@ -346,6 +363,11 @@ static bool lower_while(Lower *l, const HlInst *inst) {
   add_step(l, STEP_JUMP, inst);
   jump(l, l->steps.n - 1, head);
   jump(l, test, l->steps.n);
+  if (loop >= 0) {
+    l->steps.at[loop].behind = l->steps.n;
+    l->steps.at[loop].n_test = test + 1 - head;
+    l->steps.at[loop].n_turn = l->steps.n - head;
+  }
   return true;
 }
 

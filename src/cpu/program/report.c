@@ -16,6 +16,7 @@ static const char *kind_of(const CpuStep *step) {
   case STEP_KERNEL: return step->kernel->kind->name;
   case STEP_COPY: return "copy";
   case STEP_INTERPRET: return "interpret";
+  case STEP_LOOP: return "loop";
   default: return "branch";
   }
 }
@@ -97,6 +98,8 @@ void hl_cpu_print_step(HlBuf *out, const HlCpuProgram *p, int64_t at) {
   const CpuStep *step = &p->step[at];
   if (step->kind == STEP_KERNEL && step->kernel->kind->print)
     step->kernel->kind->print(out, step->kernel);
+  if (step->kind == STEP_LOOP)
+    cpu_loop_print(out, step->loop);
 }
 
 static void print_step(HlBuf *out, const HlCpuProgram *p, int at, bool full) {

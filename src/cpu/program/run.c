@@ -48,7 +48,32 @@ static bool failed(const CpuRun *run, const CpuStep *step, const char *why) {
                        step->inst->name->text);
 }
 
-static bool compute(const CpuRun *run, const CpuStep *step) {
+static bool too_many(const CpuRun *run, const CpuStep *step, int64_t limit) {
+  return hl_error_kind(run->cx, HL_LIMIT, hl_pos(step->inst),
+                       "%s: more than %lld steps were run (limit eval_steps)",
+                       step->inst->name->text, (long long)limit);
+}
+
+// *steps: of the run so far; what the loop stands for counts.
+static bool run_loop(const CpuRun *run, const CpuStep *step, int64_t *steps) {
+  const int64_t limit = hl_cx_limits(run->cx)->eval_steps, left = limit - --*steps - step->n_test;
+  const int64_t most = limit <= 0 ? INT64_MAX : left < 0 ? 0 : left / step->n_turn + 1;
+  for (int64_t done = 0; done < most; base_look()) {
+    int64_t turns = cpu_loop_turns(step->loop);
+    turns = turns < most - done ? turns : most - done;
+    const bool ended = cpu_loop_run(step->loop, run->frame->buffer, &turns);
+    done += turns;
+    if (ended) {
+      *steps += done * step->n_turn + step->n_test;
+      return true;
+    }
+    if (cpu_team_stopped(run->frame->team))
+      return false;
+  }
+  return too_many(run, step, limit);
+}
+
+static bool compute(const CpuRun *run, const CpuStep *step, int64_t *steps) {
   void **buffer = run->frame->buffer;
   for (int k = 0; k < step->n_places; k++)
     buffer[k] = address(run->frame, step->place[k]);
@@ -56,6 +81,8 @@ static bool compute(const CpuRun *run, const CpuStep *step) {
     return cpu_copy(run->frame->team, buffer[1], buffer[0], step->bytes) || failed(run, step, NULL);
   if (step->kind == STEP_INTERPRET)
     return cpu_interpret(run->in, step, buffer);
+  if (step->kind == STEP_LOOP)
+    return run_loop(run, step, steps);
   const char *why = NULL;
   return step->kernel->kind->run(step->kernel, run->frame->team, buffer, &why) ||
          failed(run, step, why);
@@ -92,18 +119,13 @@ static void trace(const CpuRun *run, const CpuStep *step) {
   hl_literal_unref(value);
 }
 
-static bool too_many(const CpuRun *run, const CpuStep *step, int64_t limit) {
-  return hl_error_kind(run->cx, HL_LIMIT, hl_pos(step->inst),
-                       "%s: more than %lld steps were run (limit eval_steps)",
-                       step->inst->name->text, (long long)limit);
-}
-
-static bool compute_and_measure(const CpuRun *run, const CpuStep *step, int32_t at) {
+static bool compute_and_measure(const CpuRun *run, const CpuStep *step, int32_t at,
+                                int64_t *steps) {
   CpuFrame *frame = run->frame;
   const double start = hl_now();
   if (frame->recorder)
     cpu_record_start(frame->recorder, at, start);
-  if (!compute(run, step))
+  if (!compute(run, step, steps))
     return false;
   const double seconds = hl_now() - start;
   frame->tally[at].runs++;
@@ -127,11 +149,16 @@ static bool run_steps(const CpuRun *run) {
       at = next_step(run, step, at);
       continue;
     }
-    if (!(measures ? compute_and_measure(run, step, at) : compute(run, step)))
+    if (step->kind == STEP_LOOP && traces) {  // which sees what every turn computes
+      steps--;
+      at++;
+      continue;
+    }
+    if (!(measures ? compute_and_measure(run, step, at, &steps) : compute(run, step, &steps)))
       return false;
     if (traces)
       trace(run, step);
-    at++;
+    at = step->kind == STEP_LOOP ? step->behind : at + 1;
   }
   return true;
 }

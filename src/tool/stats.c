@@ -1,5 +1,5 @@
-// cli/stats.c: counts what is in a module.
-#include "cli/stats.h"
+// tool/stats.c: counts what is in a module.
+#include "tool/stats.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-// cli/stats.h: the numbers `hilo stats` shows of a module, and how they are counted.
-#ifndef CLI_STATS_H
-#define CLI_STATS_H
+// tool/stats.h: the numbers `hilo stats` shows of a module, and how they are counted.
+#ifndef TOOL_STATS_H
+#define TOOL_STATS_H
 
 #include "hilo/cost.h"
 #include "hilo/ir.h"
@@ -27,5 +27,9 @@ Stats stats_of_comp(const HlComp *comp, const HlCost *cost);
 void stats_add(Stats *to, const Stats *what);
 // Opcodes that occur, most frequent first, then by name; returns how many.
 int stats_sorted_ops(const int64_t *count, HlOp *out);
+
+// As members of a JSON object: the numbers of a module (but for its name); "per_computation": [...].
+void stats_json(HlBuf *out, const Stats *s);
+void stats_comps_json(HlBuf *out, const HlModule *m);
 
 #endif

@@ -1,0 +1,91 @@
+// python/core/core.h: the library as Python calls it: functions whose arguments are numbers, texts and handles.
+//
+// Python reads the declarations of this header, and calls what they declare by ctypes (python/hilo/_core.py): so there is one library for
+// every Python, nothing is compiled against any, and no declaration is written twice. Types are those that it knows:
+// void, bool, int, int64_t, const char *, const void *, const int64_t *, and pointers to the handles below. Options come
+// as JSON, reports go as JSON.
+//
+// Every call belongs to a HiloCall, which holds what it has to say; calls of several threads may run at once, each with its
+// own, on the same modules and programs, which do not change. ctypes lets other threads of Python run meanwhile.
+#ifndef PYTHON_CORE_H
+#define PYTHON_CORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// Handles.
+typedef struct HiloCall HiloCall;
+typedef struct HlModule HiloModule;
+typedef struct HlCompiled HiloCompiled;
+typedef struct HlCpuProgram HiloProgram;
+typedef struct HiloResults HiloResults;
+
+const char *hilo_core_version(void);
+// The element type of a number of xla.PrimitiveType: "f32"; NULL: there is none.
+const char *hilo_core_dtype(int number);
+
+// --- Calls ---
+// `listen`: the addresses of PyGILState_Ensure, PyErr_CheckSignals, PyErr_Clear and PyGILState_Release, by which a long call learns
+// that Python has a signal waiting, and ends with an error of the kind "cancelled"; NULL: it does not ask.
+HiloCall *hilo_core_call_new(const int64_t *listen);
+void hilo_core_call_free(HiloCall *call);
+// What was written: its bytes, followed by a NUL, and how many there are. Until the next call.
+const void *hilo_core_output(const HiloCall *call);
+int64_t hilo_core_output_size(const HiloCall *call);
+// [{"severity", "kind", "file", "line", "column", "text", "hint", "rendered"}, ...]; NULL: there is nothing to say.
+const char *hilo_core_diagnostics(HiloCall *call);
+bool hilo_core_failed(const HiloCall *call);         // there are errors among them
+
+// --- Modules ---
+// Reads a file (bytes NULL), or bytes that `name` stands for; options: {"entry", "arg_shapes", "args", "xla": text,
+// "verify", "consts_as_parameters", "fill_hidden": bool}. How many modules there are; -1: none, after reporting.
+int hilo_core_read(HiloCall *call, const char *name, const void *bytes, int64_t n, const char *options);
+// The k-th of what was read last: the caller's. NULL: it was taken before.
+HiloModule *hilo_core_take(HiloCall *call, int k);
+void hilo_core_module_free(HiloModule *m);
+// False after reporting each broken rule.
+bool hilo_core_check(HiloCall *call, const HiloModule *m);
+// Options: {"preset": text, and any switch of HlTextOptions: bool}.
+bool hilo_core_print(HiloCall *call, const HiloModule *m, const char *options);
+// Forms as `hilo convert --to` has them. Options of MLIR: {"generic", "locations": bool}, of pictures: {"closed_fusions": bool}.
+bool hilo_core_convert(HiloCall *call, const HiloModule *m, const char *form, const char *options);
+// Whether a form is text; -1: there is no such form.
+int hilo_core_form_is_text(const char *form);
+bool hilo_core_stats(HiloCall *call, const HiloModule *m, bool computations);
+// {"name", "parameters": [shape], "result": shape, "replicas", "partitions", "scheduled", "xla"}; a shape is {"tuple": [shape]},
+// or {"dtype", "dims", and where some are dynamic "dynamic": [bool]}.
+bool hilo_core_interface(HiloCall *call, const HiloModule *m);
+// [{"name", "entry", "fusion", "instructions": [...]}], callees first.
+bool hilo_core_list(HiloCall *call, const HiloModule *m);
+bool hilo_core_graph_equal(HiloCall *call, const HiloModule *a, const HiloModule *b);
+int64_t hilo_core_graph_hash(const HiloModule *m);
+
+// --- Compiling ---
+// Options: {"platform", "passes", "pipeline", "target", "xla_flags", "xla": text, "fuel", "replicas", "partitions": number,
+// "verify_each", "no_buffers": bool}. NULL after reporting. The module is copied.
+HiloCompiled *hilo_core_compile(HiloCall *call, const HiloModule *m, const char *options);
+void hilo_core_compiled_free(HiloCompiled *compiled);
+HiloModule *hilo_core_compiled_module(HiloCall *call, const HiloCompiled *compiled);  // a copy, the caller's
+// {"instructions_before", "instructions_after", "rewrites", "seconds": {...}, "bytes": {...}, "passes": [...]}.
+bool hilo_core_compiled_report(HiloCall *call, const HiloCompiled *compiled);
+
+// --- Running ---
+// A program of what was compiled for the processor; options: {"threads": number, "onednn": text, "seed": number, "elided": text}.
+HiloProgram *hilo_core_program(HiloCall *call, HiloCompiled *compiled, const char *options);
+void hilo_core_program_free(HiloProgram *program);
+// How many devices a run takes arguments for.
+int hilo_core_devices(const HiloModule *m);
+// Runs the program, or without one interprets the module. The arrays of all parameters (tokens left out), device by device,
+// are at the addresses in `arrays`, dense and row-major. NULL after reporting.
+HiloResults *hilo_core_run(HiloCall *call, const HiloModule *m, HiloProgram *program, const int64_t *arrays, int64_t n,
+                           const char *options);
+// Arguments made up for a module, as its one device would be given them; results of this.
+HiloResults *hilo_core_fake(HiloCall *call, const HiloModule *m, int64_t seed);
+void hilo_core_results_free(HiloResults *results);
+// The arrays of the results, device by device: address, bytes, and the size at run time of a dimension (-1: as its shape says).
+int64_t hilo_core_result_count(const HiloResults *results);
+const void *hilo_core_result_data(const HiloResults *results, int64_t k);
+int64_t hilo_core_result_bytes(const HiloResults *results, int64_t k);
+int64_t hilo_core_result_extent(const HiloResults *results, int64_t k, int dimension);
+
+#endif

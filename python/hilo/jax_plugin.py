@@ -1,0 +1,138 @@
+"""The PJRT plugin: JAX calls initialize() before it looks for its backends, and then has one more, "hilo".
+
+JAX finds it by the entry point `hilo` of the group `jax_plugins`. With JAX_PLATFORMS=hilo a program runs on it unchanged;
+HILO_PJRT_LIBRARY names another library than the package's.
+"""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hilo import _callbacks, _files
+
+NAME = "hilo"
+
+logger = logging.getLogger(__name__)
+_kept: list[Any] = []  # what C code points to
+
+
+def library_path() -> str:
+  """The plugin that is loaded."""
+  return _files.find("HILO_PJRT_LIBRARY", "libpjrt_hilo.so", "libhilo_pjrt.so")
+
+
+class _Options(Mapping):  # type: ignore[type-arg]
+  """What the client is created with, looked up when it is: tests set the number of devices after the import. JAX 0.4 takes
+  a mapping only, no function."""
+
+  def _now(self) -> dict[str, int]:
+    from jax._src import xla_bridge as xb
+    wish = getattr(xb, "num_cpu_devices", None)
+    n = -1 if wish is None else wish.value
+    return {"num_devices": n} if n > 0 else {}
+
+  def __getitem__(self, key: str) -> int:
+    return self._now()[key]
+
+  def __iter__(self) -> Iterator[str]:
+    return iter(self._now())
+
+  def __len__(self) -> int:
+    return len(self._now())
+
+
+def initialize() -> None:
+  """Registers the plugin with JAX; once more does nothing."""
+  from jax._src import xla_bridge as xb
+  if NAME in xb._backend_factories:
+    return
+  path = library_path()
+  xb._nonexperimental_plugins.add(NAME)
+  xb.register_plugin(NAME, priority=500, library_path=path, options=_Options())
+  _answer_for_cpu(xb)
+  library = ctypes.CDLL(path)
+  _declare(library)
+  _kept.append(library)
+  _callbacks.install(library)
+  _take_custom_calls(library)
+
+
+# --- jax.devices("cpu") -----------------------------------------------------------------------------
+
+
+def _answer_for_cpu(xb: Any) -> None:
+  """Where hilo is the only platform, it is "cpu" as well: JAX itself asks for devices of that name, for the arguments of
+  callbacks, say. Told when the client is made, as JAX 0.10 has a hook for it and others have none."""
+  registration = xb._backend_factories[NAME]
+  make = registration.factory
+
+  def factory() -> Any:
+    client = make()
+    from jax._src import config
+    if client is not None and (config.jax_platforms.value or "") == NAME:
+      xb._backends.setdefault("cpu", client)
+    return client
+
+  xb._backend_factories[NAME] = dataclasses.replace(registration, factory=factory)
+
+
+# --- Custom calls -----------------------------------------------------------------------------------
+
+
+def _declare(library: ctypes.CDLL) -> None:
+  pointer = ctypes.c_void_p
+  library.hilo_pjrt_register_ffi.argtypes = [ctypes.c_char_p, pointer, pointer, pointer, pointer, ctypes.c_int,
+                                             ctypes.c_uint]
+  library.hilo_pjrt_register_type.argtypes = [ctypes.c_char_p, ctypes.c_longlong, pointer]
+
+
+_capsule_name = ctypes.pythonapi.PyCapsule_GetName
+_capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def _address(capsule: Any) -> int | None:
+  """What a capsule holds, which stays."""
+  if capsule is None:
+    return None
+  _kept.append(capsule)
+  return _capsule_pointer(capsule, _capsule_name(capsule))
+
+
+def _bytes(name: str | bytes) -> bytes:
+  return name if isinstance(name, bytes) else name.encode()
+
+
+def _take_custom_calls(library: ctypes.CDLL) -> None:
+  """Every target that is or will be registered for "cpu" goes to Hilo, and on to XLA: JAX knows one handler for each
+  platform, and a CPU client that is made later would find its place taken."""
+  from jax._src.lib import xla_client
+  xla = xla_client._xla
+
+  def take(name: Any, target: Any, platform: str, api_version: int = 0, traits: Any = 0) -> None:
+    stages = target if isinstance(target, dict) else {"execute": target}
+    pointers = [_address(stages.get(stage)) for stage in ("instantiate", "prepare", "initialize", "execute")]
+    if library.hilo_pjrt_register_ffi(_bytes(name), *pointers, api_version, _number(traits)) != 0:
+      logger.warning("Hilo does not take the custom call %s", name)
+    xla.register_custom_call_target(name, target, platform, api_version, traits)
+
+  xla_client.register_custom_call_handler("cpu", take)
+  if hasattr(xla_client, "register_custom_type_handler"):
+
+    def take_type(name: Any, target: Any) -> None:
+      given = target if isinstance(target, dict) else {"type_id": target}
+      identity, functions = _address(given.get("type_id")), _address(given.get("type_info"))
+      xla.register_custom_type(name, target)  # which gives it its number
+      number = ctypes.c_longlong.from_address(identity).value if identity else 0
+      if library.hilo_pjrt_register_type(_bytes(name), number, functions) != 0:
+        logger.warning("Hilo does not take the FFI type %s", name)
+
+    xla_client.register_custom_type_handler("cpu", take_type)
+
+
+def _number(traits: Any) -> int:
+  return int(getattr(traits, "value", traits))
