@@ -246,7 +246,7 @@ static Fault *compute(const Run *run) {
     dispatch_blocks(false);
   Fault *fault = atomic_load(&told);
   if (!good && !fault)
-    fault = fault_of_cx(context->cx);
+    fault = fault_of_run(context->cx, hl_compiled_module(core->compiled));
   context->user = NULL;
   context_put(core->client, context);
   return fault;

@@ -28,6 +28,7 @@ typedef struct Fault {
   const char *text;
 } Fault;
 Fault *fault_new(PJRT_Error_Code code, const char *text, size_t n);
+Fault *fault_of_run(HlCx *cx, const HlModule *m);  // the same, with the lines of the user's that m knows
 Fault *fault_of_cx(HlCx *cx);                    // what a context reported, which forgets it
 Fault *fault_ref(Fault *fault);                  // NULL is fine, as everywhere
 void fault_unref(Fault *fault);
