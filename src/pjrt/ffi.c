@@ -237,12 +237,11 @@ int hilo_pjrt_register_ffi(const char *name, void *instantiate, void *prepare, v
   return told(ffi_add(name, strlen(name), stage, api_version == 0 ? execute : NULL));
 }
 
-int hilo_pjrt_register_type(const char *name, long long *type_id, const void *type_info) {
+int hilo_pjrt_register_type(const char *name, long long type_id, const void *type_info) {
   const FfiTypeInfo *info = type_info;
-  int64_t id = *type_id;
-  Fault *fault = ffi_add_type(
-      name, strlen(name), &id,
-      info && info->struct_size >= FFI_SIZE_TO(FfiTypeInfo, deleter) ? info->deleter : NULL);
-  *type_id = id;
-  return told(fault);
+  const bool has_deleter = info && info->struct_size >= FFI_SIZE_TO(FfiTypeInfo, deleter);
+  int64_t id = type_id;
+  if (id == 0)
+    return PJRT_INVALID_ARGUMENT;
+  return told(ffi_add_type(name, strlen(name), &id, has_deleter ? info->deleter : NULL));
 }
