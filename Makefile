@@ -64,7 +64,7 @@ test-deps:
 venv: $(BUILD)/venv/jax-$(JAX)
 
 $(BUILD)/venv/jax-$(JAX): | test-deps
-	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy
+	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy pytest
 	@touch $@
 
 # The newest release needs a newer Python than many systems have: where there is none, what asks it is skipped.

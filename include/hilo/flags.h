@@ -3,6 +3,7 @@
 #define HILO_FLAGS_H
 
 #include "hilo/base.h"
+#include "hilo/proto.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,6 +38,11 @@ bool hl_flags_text(HlCx *cx, HlFlags *flags, const char *value);
 // A file of DebugOptions as text proto: lines `name: value`.
 bool hl_flags_debug_options(HlCx *cx, HlFlags *flags, const char *path);
 bool hl_flags_debug_options_source(HlCx *cx, HlFlags *flags, const HlSource *source);
+// The same in binary, as clients of PJRT send it (HlAsked), with all defaults written out: they are silent.
+bool hl_flags_debug_options_binary(HlCx *cx, HlFlags *flags, HlStr bytes);
+// One of jit's compiler_options, over what was said before. False after reporting, in XLA's words, a name that its
+// DebugOptions does not have, and a value of another type.
+bool hl_flags_override(HlCx *cx, HlFlags *flags, const HlOptionOverride *override);
 // Appends the flags that differ from their defaults as such lines.
 void hl_flags_print(const HlFlags *flags, HlBuf *out);
 // The same for config.pbtxt: also those that XLA always says there, and every name of a list as a field of its own. Only fields of

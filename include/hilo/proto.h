@@ -48,6 +48,8 @@ static inline int64_t hl_proto_inst_id(const int64_t *comp_ids, const HlInst *in
 bool hl_proto_write_packed(HlCx *cx, const HlModule *m, const HlRecorded *recorded, HlBuf *out);
 // One value as LiteralProto.
 bool hl_proto_write_literal(HlCx *cx, const HlLiteral *literal, bool as_text, HlBuf *out);
+// One of the module's shardings as OpSharding, in binary; NULL: replicated.
+void hl_proto_write_sharding(const HlModule *m, const HlSharding *sharding, HlBuf *out);
 
 // What run_hlo_module keeps of its runs (RunHloModuleLiterals). Every literal is a reference.
 typedef struct HlRun {

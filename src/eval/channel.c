@@ -39,24 +39,24 @@ static const HlSym *pairs_text(const HlInst *inst) {
 // Messages of send and recv have numbers below those of other users of a channel.
 static MeetKey key_between(const Interp *in, const HlInst *inst, int source, int target) {
   const int64_t pair = (int64_t)source * in->cluster->n_devices + target;
-  return (MeetKey){NULL, hl_attr_int(inst, HL_A_CHANNEL_ID), -1 - pair};
+  return (MeetKey){-1, hl_attr_int(inst, HL_A_CHANNEL_ID), -1 - pair};
 }
 
 // The queue of a channel through which all hosts pass messages.
 static MeetKey key_of_hosts(const HlInst *inst) {
-  return (MeetKey){NULL, hl_attr_int(inst, HL_A_CHANNEL_ID), INT64_MIN};
+  return (MeetKey){-1, hl_attr_int(inst, HL_A_CHANNEL_ID), INT64_MIN};
 }
 
 // Sends along the pairs; without pairs a device sends to itself.
 static bool post(Interp *in, const HlInst *inst, const HlLiteral *value) {
   const HlSym *pairs = pairs_text(inst);
   if (!pairs)
-    return device_post(in, key_between(in, inst, in->device, in->device), value);
+    return device_post(in, key_between(in, inst, in->device, in->device), in->device, value);
   const char *at = pairs->text;
   for (int64_t from, to; next_number(&at, &from) && next_number(&at, &to);) {
     const int source = collective_peer(in, inst, from), target = collective_peer(in, inst, to);
     if (source == in->device && target >= 0 &&
-        !device_post(in, key_between(in, inst, source, target), value))
+        !device_post(in, key_between(in, inst, source, target), target, value))
       return false;
   }
   return true;
@@ -112,7 +112,7 @@ static HlLiteral *tuple_with(Interp *in, const HlInst *inst, const HlLiteral *fi
 
 static HlLiteral *send(Interp *in, const HlInst *inst, const HlLiteral *value) {
   const bool to_host = hl_attr_int(inst, HL_A_IS_HOST_TRANSFER) != 0;
-  if (to_host && in->cluster->is_process_grid && !device_post(in, key_of_hosts(inst), value))
+  if (to_host && in->cluster->is_process_grid && !device_post(in, key_of_hosts(inst), in->device, value))
     return NULL;
   if (!to_host && !post(in, inst, value))
     return NULL;

@@ -129,7 +129,7 @@ static MeetKey key_of(const HlInst *inst, const Group *group) {
   const int64_t channel = hl_attr_int(inst, HL_A_CHANNEL_ID);
   const uint64_t members =
       hl_hash_bytes(group->device, (size_t)group->n * sizeof *group->device, inst->op);
-  return (MeetKey){channel > 0 ? NULL : inst, channel, (int64_t)members};
+  return device_key(inst, channel, (int64_t)members);
 }
 
 bool collective_exchange(Interp *in, const HlInst *inst, const Group *group,
@@ -141,7 +141,7 @@ bool collective_exchange(Interp *in, const HlInst *inst, const Group *group,
       all[k] = hl_literal_ref(mine[k]);
     return true;
   }
-  if (!device_exchange(in, inst, key_of(inst, group), group->n, group->me, mine, n_mine, all))
+  if (!device_exchange(in, inst, key_of(inst, group), group->n, group->device, group->me, mine, n_mine, all))
     return false;
   if (check_all(in, inst, group->n, n_mine, mine, all))
     return true;

@@ -23,8 +23,7 @@ static bool pair_at(Interp *in, const HlInst *inst, HlI64s pairs, int k, int *so
 
 static MeetKey key_of(const Interp *in, const HlInst *inst, int source, int target) {
   const int64_t channel = hl_attr_int(inst, HL_A_CHANNEL_ID);
-  return (MeetKey){channel > 0 ? NULL : inst, channel,
-                   (int64_t)source * in->cluster->n_devices + target};
+  return device_key(inst, channel, (int64_t)source * in->cluster->n_devices + target);
 }
 
 // Takes a value of the given element type and sizes.
@@ -54,7 +53,7 @@ static bool post_all(Interp *in, const HlInst *inst, HlI64s pairs, const HlLiter
     if (source != in->device || target == source)
       continue;
     for (uint32_t j = 0; j < inst->n_operands; j++)
-      if (!device_post(in, key_of(in, inst, source, target), operand[j]))
+      if (!device_post(in, key_of(in, inst, source, target), target, operand[j]))
         return false;
   }
   return true;
@@ -203,7 +202,7 @@ static bool send_box(Interp *in, const HlInst *inst, HlI64s pairs, const Box *bo
     if (source != in->device)
       continue;
     HlLiteral *part = cut_box(in, inst, box);
-    const bool good = part && device_post(in, key_of(in, inst, source, target), part);
+    const bool good = part && device_post(in, key_of(in, inst, source, target), target, part);
     interp_drop(in, part);
     if (!good)
       return false;

@@ -4,6 +4,9 @@
 // queue. All of it stands under one lock: devices meet seldom compared with what they compute. A
 // device that waits counts as blocked until somebody completes what it waits for; when every device
 // that still runs is blocked, nothing can ever happen, and all of them fail.
+//
+// Devices of other processes meet here, too: what they bring comes as messages (HlRemote), what ours bring goes
+// to each process that has a member. A message may be early, for a round that ours have not come to.
 
 #include "eval/device.h"
 #include "base/memory.h"
@@ -43,6 +46,7 @@ typedef struct Meetings {
   Reader *reader;
   int running, blocked;
   bool failed, stuck;
+  const HlRemote *remote;  // NULL: all devices are here
 } Meetings;
 
 // What is done between the two may run out of memory. `held` is a variable of the caller: each thread holds its own.
@@ -60,13 +64,18 @@ static void unlock(Meetings **held) {
   pthread_mutex_unlock(&(*held)->lock);
 }
 
+MeetKey device_key(const HlInst *inst, int64_t channel, int64_t group) {
+  const int64_t id = (int64_t)((uint64_t)inst->comp->id << 32 | inst->id);
+  return (MeetKey){channel > 0 ? -1 : id, channel, group};
+}
+
 static bool same_key(const MeetKey *a, const MeetKey *b) {
   return a->inst == b->inst && a->channel == b->channel && a->group == b->group;
 }
 
-// Tells all devices to give up, once every running one is blocked.
+// Tells all devices to give up, once every running one is blocked: unless others may come from elsewhere.
 static void check_stuck(Meetings *m) {
-  if (!m->failed && m->running > 0 && m->blocked >= m->running)
+  if (!m->failed && !m->remote && m->running > 0 && m->blocked >= m->running)
     m->failed = m->stuck = true;
   if (m->failed)
     pthread_cond_broadcast(&m->changed);
@@ -81,11 +90,17 @@ static bool given_up(Interp *in, const HlInst *inst, const Meetings *m) {
 
 // --- Meetings -----------------------------------------------------------------------------------
 
-// The meeting of this key that still waits for members, or a new one.
-static Meeting *find_meeting(Meetings *m, const MeetKey *key, int n, int n_mine) {
+// The oldest meeting of this key that waits for this member, or a new one.
+static Meeting *find_meeting(Meetings *m, const MeetKey *key, int n, int n_mine, int me) {
+  Meeting *found = NULL;
   for (Meeting *k = m->meeting; k; k = k->next)
-    if (!k->complete && same_key(&k->key, key))
-      return k->n == n && k->n_mine == n_mine ? k : NULL;
+    if (!k->complete && same_key(&k->key, key)) {
+      if (k->n != n || k->n_mine != n_mine)
+        return NULL;
+      found = k->here[me] && m->remote ? found : k;
+    }
+  if (found)
+    return found;
   Meeting *new = base_alloc(sizeof(*new));
   *new = (Meeting){.key = *key,
                    .next = m->meeting,
@@ -97,13 +112,7 @@ static Meeting *find_meeting(Meetings *m, const MeetKey *key, int n, int n_mine)
   return new;
 }
 
-static void leave_meeting(Meetings *m, Meeting *meeting) {
-  if (--meeting->inside > 0)
-    return;
-  Meeting **link = &m->meeting;
-  while (*link != meeting)
-    link = &(*link)->next;
-  *link = meeting->next;
+static void free_meeting(Meeting *meeting) {
   for (int k = 0; k < meeting->n * meeting->n_mine; k++)
     hl_literal_unref(meeting->value[k]);
   base_free(meeting->value);
@@ -111,26 +120,41 @@ static void leave_meeting(Meetings *m, Meeting *meeting) {
   base_free(meeting);
 }
 
-static void arrive(Meetings *m, Meeting *meeting, int me, const HlLiteral *const *mine) {
-  for (int k = 0; k < meeting->n_mine; k++)
-    meeting->value[me * meeting->n_mine + k] = hl_literal_ref(mine[k]);
-  meeting->here[me] = true;
-  meeting->inside++;
-  if (++meeting->arrived < meeting->n) {
-    m->blocked++;
-    check_stuck(m);
+static void leave_meeting(Meetings *m, Meeting *meeting) {
+  if (--meeting->inside > 0)
     return;
-  }
+  Meeting **link = &m->meeting;
+  while (*link != meeting)
+    link = &(*link)->next;
+  *link = meeting->next;
+  free_meeting(meeting);
+}
+
+// A member's values; when it is the last one, those who are inside go on.
+static void bring(Meetings *m, Meeting *meeting, int me, HlLiteral *const *values) {
+  for (int k = 0; k < meeting->n_mine; k++)
+    meeting->value[me * meeting->n_mine + k] = hl_literal_ref(values[k]);
+  meeting->here[me] = true;
+  if (++meeting->arrived < meeting->n)
+    return;
   meeting->complete = true;
-  m->blocked -= meeting->n - 1;
+  m->blocked -= meeting->inside;
   pthread_cond_broadcast(&m->changed);
+}
+
+static void arrive(Meetings *m, Meeting *meeting, int me, const HlLiteral *const *mine) {
+  m->blocked++;
+  meeting->inside++;
+  bring(m, meeting, me, (HlLiteral *const *)mine);
+  if (!meeting->complete)
+    check_stuck(m);
 }
 
 static bool meet(Interp *in, const HlInst *inst, Meetings *m, const MeetKey *key, int n, int me,
                  const HlLiteral *const *mine, int n_mine, HlLiteral **all) {
   if (m->failed)
     return given_up(in, inst, m);
-  Meeting *meeting = find_meeting(m, key, n, n_mine);
+  Meeting *meeting = find_meeting(m, key, n, n_mine, me);
   if (!meeting || meeting->here[me])
     return hl_inst_error(in->ev.cx, inst, "the devices of a group do not agree on who meets here");
   arrive(m, meeting, me, mine);
@@ -143,14 +167,32 @@ static bool meet(Interp *in, const HlInst *inst, Meetings *m, const MeetKey *key
   return good || given_up(in, inst, m);
 }
 
-bool device_exchange(Interp *in, const HlInst *inst, MeetKey key, int n, int me,
-                     const HlLiteral *const *mine, int n_mine, HlLiteral **all) {
+// Tells each other process that has a member, once.
+static bool tell_others(Interp *in, const Meetings *m, const HlRemoteMessage *message,
+                        const int64_t *member, int n) {
+  const HlRemote *remote = m->remote;
+  for (int k = 0; remote && k < n; k++) {
+    const int process = remote->process[member[k]];
+    bool again = process == remote->here;
+    for (int j = 0; j < k && !again; j++)
+      again = remote->process[member[j]] == process;
+    if (!again && !remote->send(remote->user, in->ev.cx, process, message))
+      return false;
+  }
+  return true;
+}
+
+bool device_exchange(Interp *in, const HlInst *inst, MeetKey key, int n, const int64_t *member,
+                     int me, const HlLiteral *const *mine, int n_mine, HlLiteral **all) {
   Meetings *m = in->cluster->meetings;
   if (n <= 1 || !m) {
     for (int k = 0; k < n_mine; k++)
       all[k] = hl_literal_ref(mine[k]);
     return n <= 1 || hl_inst_error(in->ev.cx, inst, "a group of %d devices, but only one runs", n);
   }
+  const HlRemoteMessage message = {key, n, me, n_mine, (HlLiteral *const *)mine};
+  if (!tell_others(in, m, &message, member, n))
+    return false;
   lock(&m);
   const bool good = meet(in, inst, m, &key, n, me, mine, n_mine, all);
   unlock(&m);
@@ -173,14 +215,23 @@ static void add_letter(Meetings *m, Letter *letter) {
   pthread_cond_broadcast(&m->changed);
 }
 
-bool device_post(Interp *in, MeetKey key, const HlLiteral *value) {
-  Meetings *m = in->cluster->meetings;
+static void put_letter(Meetings *m, MeetKey key, const HlLiteral *value) {
   Letter *letter = base_alloc(sizeof(*letter));
   *letter = (Letter){key, NULL, hl_literal_ref(value)};
   lock(&m);
   add_letter(m, letter);
   unlock(&m);
-  return true;
+}
+
+bool device_post(Interp *in, MeetKey key, int target, const HlLiteral *value) {
+  Meetings *m = in->cluster->meetings;
+  if (hl_eval_is_here(in->cluster->options, target)) {
+    put_letter(m, key, value);
+    return true;
+  }
+  HlLiteral *const values[] = {(HlLiteral *)(uintptr_t)value};
+  const HlRemoteMessage message = {.key = key, .n_values = 1, .values = values};
+  return tell_others(in, m, &message, &(int64_t){target}, 1);
 }
 
 static HlLiteral *find_letter(Meetings *m, const MeetKey *key) {
@@ -226,6 +277,43 @@ bool device_take(Interp *in, const HlInst *inst, MeetKey key, HlLiteral **value)
   return good;
 }
 
+// --- Other processes ------------------------------------------------------------------------------
+
+typedef struct Taking {
+  Meetings *meetings;
+  const HlRemoteMessage *message;
+} Taking;
+
+static bool take(HlCx *cx, void *user) {
+  const Taking *taking = user;
+  const HlRemoteMessage *message = taking->message;
+  Meetings *m = taking->meetings;
+  if (message->n == 0) {
+    put_letter(m, message->key, message->values[0]);
+    return true;
+  }
+  lock(&m);
+  Meeting *meeting =
+      find_meeting(m, &message->key, message->n, message->n_values, message->me);
+  if (meeting && !m->failed)
+    bring(m, meeting, message->me, message->values);
+  unlock(&m);
+  return meeting || hl_error(cx, (HlPos){0}, "another process does not agree on who meets");
+}
+
+// A message, or what it says when there is no memory for it, or nobody to wait for: that ours need not wait either.
+static void take_message(void *meetings, const HlRemoteMessage *message) {
+  Meetings *m = meetings;
+  HlCx *cx = hl_cx_new();
+  if (!message || !hl_try(cx, take, &(Taking){m, message})) {
+    pthread_mutex_lock(&m->lock);
+    m->failed = true;
+    pthread_cond_broadcast(&m->changed);
+    pthread_mutex_unlock(&m->lock);
+  }
+  hl_cx_free(cx);
+}
+
 // --- Running ------------------------------------------------------------------------------------
 
 typedef struct Worker {
@@ -259,10 +347,19 @@ static void *run_worker(void *user) {
   return NULL;
 }
 
+static const char device_number[] = "eval:device";
+
+int hl_eval_device(const HlCx *cx) {
+  const int *device = hl_cx_lookup(cx, device_number);
+  return device ? *device : 0;
+}
+
 static bool make_worker(HlCx *cx, Cluster *cluster, Worker *worker, int device) {
   worker->cx = cluster->n_devices > 1 ? hl_cx_new() : NULL;
-  if (worker->cx)
+  if (worker->cx) {
     *hl_cx_limits(worker->cx) = *hl_cx_limits(cx);
+    hl_cx_register_copy(worker->cx, device_number, &device, sizeof device);
+  }
   worker->in = interp_new_device(worker->cx ? worker->cx : cx, cx, cluster, device);
   return worker->in != NULL;
 }
@@ -275,6 +372,8 @@ static void run_threads(HlCx *cx, Cluster *cluster, Worker *worker) {
   pthread_attr_init(&attr);
   pthread_attr_setstacksize(&attr, DEVICE_STACK_BYTES);
   for (int d = 0; d < cluster->n_devices; d++) {
+    if (!worker[d].in)
+      continue;
     worker[d].try = try;
     worker[d].started = pthread_create(&worker[d].thread, &attr, run_worker, &worker[d]) == 0;
     if (!worker[d].started) {
@@ -303,6 +402,10 @@ static void free_meetings(Meetings *m) {
     hl_literal_unref(letter->value);
     base_free(letter);
   }
+  for (Meeting *meeting = m->meeting, *next; meeting; meeting = next) {
+    next = meeting->next;  // of which only others came to know
+    free_meeting(meeting);
+  }
   base_drop(m);
   end_meetings(m);
 }
@@ -310,22 +413,32 @@ static void free_meetings(Meetings *m) {
 bool device_run_all(HlCx *cx, Cluster *cluster, DeviceWork *work, void *user) {
   const int n = cluster->n_devices;
   Worker *worker = base_alloc((size_t)n * sizeof(*worker));
-  Meetings meetings = {.running = n};
+  Meetings meetings = {.remote = cluster->options->remote};
   pthread_mutex_init(&meetings.lock, NULL);
   pthread_cond_init(&meetings.changed, NULL);
   base_hold(&meetings, end_meetings);
   cluster->meetings = &meetings;
   bool good = true;
   for (int d = 0; d < n; d++) {
+    if (!hl_eval_is_here(cluster->options, d))
+      continue;
+    meetings.running++;
     worker[d].work = work;
     worker[d].user = user;
     good = make_worker(cx, cluster, &worker[d], d) && good;
   }
+  const HlRemote *remote = meetings.remote;
+  if (remote)
+    remote->listen(remote->user, take_message, &meetings);
   if (good && n == 1)
     run_worker(&worker[0]);
   else if (good)
     run_threads(cx, cluster, worker);
+  if (remote)
+    remote->listen(remote->user, NULL, NULL);
   for (int d = 0; d < n; d++) {
+    if (!hl_eval_is_here(cluster->options, d))
+      continue;
     good = good && worker[d].good;
     interp_free(worker[d].in);
     if (worker[d].cx) {

@@ -18,22 +18,21 @@ struct Cluster {
 };
 
 // What names a meeting or a mailbox. Devices that give equal keys meet.
-typedef struct MeetKey {
-  const HlInst *inst;  // where there is no channel; else NULL
-  int64_t channel;
-  int64_t group;  // which of the instruction's groups, or source * devices + target
-} MeetKey;
+typedef HlMeetKey MeetKey;
+// The key of a channel (> 0), or of the instruction where there is none.
+MeetKey device_key(const HlInst *inst, int64_t channel, int64_t group);
 
 // Blocks until the `n` members of a group have come to `key`, `me` (0 <= me < n) being this
 // device's place among them. Each brings n_mine values (borrowed) and gets new references to those
 // of all: all[member * n_mine + k]. Fails, reporting, when another device has failed or when all
 // devices wait for each other for ever.
-bool device_exchange(Interp *in, const HlInst *inst, MeetKey key, int n, int me,
+// `member` has the members' devices.
+bool device_exchange(Interp *in, const HlInst *inst, MeetKey key, int n, const int64_t *member, int me,
                      const HlLiteral *const *mine, int n_mine, HlLiteral **all);
 
 // A queue of values by key: post never blocks; take blocks until there is one and gives a
 // reference.
-bool device_post(Interp *in, MeetKey key, const HlLiteral *value);
+bool device_post(Interp *in, MeetKey key, int target, const HlLiteral *value);  // for that device
 bool device_take(Interp *in, const HlInst *inst, MeetKey key, HlLiteral **value);
 
 // --- For eval.c ---------------------------------------------------------------------------------

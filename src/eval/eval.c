@@ -140,7 +140,7 @@ bool interp_check_arguments(HlCx *cx, const HlModule *m, const HlEvalOptions *op
   if (!m->entry)
     return hl_error(cx, hl_module_pos(m), "the module has no entry computation");
   for (int d = 0; d < n; d++)
-    if (!check_arguments(cx, m->entry, d, args ? args[d] : NULL))
+    if (hl_eval_is_here(options, d) && !check_arguments(cx, m->entry, d, args ? args[d] : NULL))
       return false;
   return true;
 }

@@ -26,8 +26,8 @@ PJRT_Error *PJRT_Plugin_Initialize(PJRT_Plugin_Initialize_Args *args) {
   return NULL;
 }
 
-// No newest version of StableHLO is told: a client would write its programs for that one, and old clients, which know none so
-// new, would fail. Without it they choose one that lies some weeks back; all are read.
+// Which release of StableHLO programs are written for is the client's choice: a jaxlib as old as 0.4.35 takes one that is named
+// here as an order, and fails where it is newer than its own.
 static const int64_t oldest_stablehlo[] = {0, 9, 0};
 
 PJRT_Error *PJRT_Plugin_Attributes(PJRT_Plugin_Attributes_Args *args) {
@@ -57,6 +57,8 @@ __attribute__((visibility("default"))) const PJRT_Api *GetPjrtApi(void);
 static void link_extensions(void) {
   api.extension_start = &layouts_extension.base;
   layouts_extension.base.next = &ffi_extension.base;
+  ffi_extension.base.next = &shardings_extension.base;
+  shardings_extension.base.next = &profiler_extension.base;
 }
 
 const PJRT_Api *GetPjrtApi(void) {

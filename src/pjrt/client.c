@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/pool/pool.h"
 #include "pjrt/client.h"
+#include "pjrt/remote.h"
 
 const char platform_name[] = "cpu";
 
@@ -110,8 +112,12 @@ static int64_t devices_by_flags(void) {
   return count.given ? count.value : 1;
 }
 
-static bool list_devices(PJRT_Client *client) {
-  const int n = client->n_devices;
+// Devices are numbered process by process: count[process] of them.
+static bool list_devices(PJRT_Client *client, const int *count, int processes) {
+  int n = 0;
+  for (int p = 0; p < processes; p++)
+    n += count[p];
+  client->n_devices = n;
   client->device = calloc((size_t)n, sizeof *client->device);
   client->devices = calloc((size_t)n, sizeof *client->devices);
   client->local = calloc((size_t)client->n_local, sizeof *client->local);
@@ -120,30 +126,32 @@ static bool list_devices(PJRT_Client *client) {
   if (!client->device || !client->devices || !client->local || !client->memories ||
       !client->topology.description)
     return false;
-  const int first = client->process * client->n_local;
-  for (int k = 0; k < n; k++) {
-    PJRT_Device *device = client->devices[k] = &client->device[k];
-    const bool is_local = k >= first && k < first + client->n_local;
-    device_init(device, client, k, k / client->n_local, is_local ? k - first : -1);
-    client->topology.description[k] = &device->description;
-    if (!is_local)
-      continue;
-    client->local[k - first] = device;
-    for (int kind = 0; kind < N_MEMORY_KINDS; kind++)
-      client->memories[(k - first) * N_MEMORY_KINDS + kind] = &device->memory[kind];
-  }
+  for (int p = 0, id = 0; p < processes; p++)
+    for (int k = 0; k < count[p]; k++, id++) {
+      PJRT_Device *device = client->devices[id] = &client->device[id];
+      const bool is_local = p == client->process;
+      device_init(device, client, id, p, is_local ? k : -1);
+      client->topology.description[id] = &device->description;
+      if (!is_local)
+        continue;
+      client->local[k] = device;
+      for (int kind = 0; kind < N_MEMORY_KINDS; kind++)
+        client->memories[k * N_MEMORY_KINDS + kind] = &device->memory[kind];
+    }
   client->topology.n = n;
   return true;
 }
 
 static void client_free(PJRT_Client *client) {
   dispatcher_free(client->dispatcher);
+  remote_free(client->remote);
   cache_free(client);
   free_contexts(client);
   sessions_free(client);
   for (int k = 0; client->device && k < client->n_devices; k++)
     device_deinit(&client->device[k]);
   hl_cpu_threads_unref(client->threads);
+  tasks_free(client->tasks);
   cpu_alloc_free(client->alloc);
   free(client->topology.description);
   free(client->device);
@@ -156,6 +164,27 @@ static void client_free(PJRT_Client *client) {
 
 enum { MAX_DEVICES = 1024 };
 static const size_t keep_bytes = (size_t)1 << 30;  // of memory that was given back
+
+static PJRT_Error *make_parts(PJRT_Client *client, const PJRT_Client_Create_Args *args,
+                              int processes) {
+  int count[MAX_DEVICES] = {client->n_local};
+  PJRT_Error *error = NULL;
+  HlCx *cx = hl_cx_new();
+  client->threads = hl_cpu_threads_new(cx, 0);
+  hl_cx_free(cx);
+  client->alloc = cpu_alloc_new(keep_bytes);
+  client->dispatcher = dispatcher_new();
+  client->tasks = tasks_new(cpu_usable_threads());
+  if (processes > 1) {
+    const KeyValues store = {args->kv_get_callback, args->kv_get_user_arg, args->kv_put_callback,
+                             args->kv_put_user_arg};
+    client->remote = remote_new(&store, client->process, processes, client->n_local, count, &error);
+  }
+  if (!error && (!client->alloc || !client->threads || !client->dispatcher || !client->tasks ||
+                 !list_devices(client, count, processes)))
+    error = pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+  return error;
+}
 
 PJRT_Error *PJRT_Client_Create(PJRT_Client_Create_Args *args) {
   int64_t local = int_option(args, "num_devices", -1);
@@ -174,19 +203,13 @@ PJRT_Error *PJRT_Client_Create(PJRT_Client_Create_Args *args) {
     return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
   pthread_mutex_init(&client->lock, NULL);
   client->n_local = (int)local;
-  client->n_devices = (int)(local * processes);
   client->process = (int)process;
-  client->alloc = cpu_alloc_new(keep_bytes);
-  HlCx *cx = hl_cx_new();
-  client->threads = hl_cpu_threads_new(cx, 0);
-  hl_cx_free(cx);
-  client->dispatcher = dispatcher_new();
-  if (!client->alloc || !client->threads || !client->dispatcher || !list_devices(client)) {
+  PJRT_Error *error = make_parts(client, args, (int)processes);
+  if (error)
     client_free(client);
-    return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
-  }
-  args->client = client;
-  return NULL;
+  else
+    args->client = client;
+  return error;
 }
 
 PJRT_Error *PJRT_Client_Destroy(PJRT_Client_Destroy_Args *args) {

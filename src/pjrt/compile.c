@@ -15,8 +15,7 @@
 // --- Sessions ----------------------------------------------------------------------------------------
 
 typedef struct SessionRow {
-  char *options;  // the bytes of DebugOptions and what goes over them
-  size_t n;
+  HlBuf flags;  // as text: the message has them in another order each time
   HlSession *session;
   struct SessionRow *next;
 } SessionRow;
@@ -25,68 +24,61 @@ void sessions_free(PJRT_Client *client) {
   for (SessionRow *row = client->sessions, *next; row; row = next) {
     next = row->next;
     hl_session_free(row->session);
-    free(row->options);
+    hl_buf_free(&row->flags);
     free(row);
   }
 }
 
 static bool read_flags(HlCx *cx, const HlAsked *asked, HlFlags *out) {
-  (void)asked;
-  return hl_flags_text(cx, out, getenv("XLA_FLAGS"));
+  if (!hl_flags_debug_options_binary(cx, out, asked->debug_options))
+    return false;
+  for (int k = 0; k < asked->n_overrides; k++)
+    if (!hl_flags_override(cx, out, &asked->overrides[k]))
+      return false;
+  return true;
 }
 
-static void put_key(HlBuf *key, const HlAsked *asked) {
-  hl_buf_add(key, asked->debug_options.at, asked->debug_options.n);
-  for (int k = 0; k < asked->n_overrides; k++) {
-    const HlOptionOverride *o = &asked->overrides[k];
-    hl_buf_printf(key, "%c%s=%s,%d,%lld,%a;", '\0', o->name, o->text ? o->text : "", o->flag,
-                  (long long)o->i, o->f);
-  }
+static bool buf_equal(const HlBuf *a, const HlBuf *b) {
+  return a->n == b->n && (a->n == 0 || memcmp(a->at, b->at, a->n) == 0);
 }
 
-static HlSession *find_session(PJRT_Client *client, const HlBuf *key) {
+static HlSession *find_session(PJRT_Client *client, const HlBuf *flags) {
   for (SessionRow *row = client->sessions; row; row = row->next)
-    if (row->n == key->n && memcmp(row->options, key->at, key->n) == 0)
+    if (buf_equal(&row->flags, flags))
       return row->session;
   return NULL;
 }
 
 // Keeps it as long as the client; another thread may have been faster.
-static HlSession *keep_session(PJRT_Client *client, HlBuf *key, HlSession *session) {
-  SessionRow *row = malloc(sizeof *row);
+static HlSession *keep_session(PJRT_Client *client, const HlBuf *flags, HlSession *session) {
+  SessionRow *row = calloc(1, sizeof *row);
   pthread_mutex_lock(&client->lock);
-  HlSession *first = find_session(client, key);
+  HlSession *first = find_session(client, flags);
   if (!first && row) {
-    *row = (SessionRow){key->at, key->n, session, client->sessions};
+    hl_buf_add(&row->flags, flags->at, flags->n);
+    row->session = session;
+    row->next = client->sessions;
     client->sessions = row;
-    *key = (HlBuf){0};
+    row = NULL;
+    first = session;
   }
   pthread_mutex_unlock(&client->lock);
-  if (first || !row) {
+  free(row);
+  if (first != session)
     hl_session_free(session);
-    free(row);
-    return first;
-  }
-  return session;
+  return first;
 }
 
-static HlSession *session_for(HlCx *cx, PJRT_Client *client, const HlAsked *asked) {
-  HlBuf key = {0};
-  hl_buf_grow(&key, 1);
-  put_key(&key, asked);
+// `text`: of the flags.
+static HlSession *session_for(HlCx *cx, PJRT_Client *client, const HlFlags *flags,
+                              const HlBuf *text) {
   pthread_mutex_lock(&client->lock);
-  HlSession *session = find_session(client, &key);
+  HlSession *session = find_session(client, text);
   pthread_mutex_unlock(&client->lock);
-  HlFlags flags = {0};
-  if (!session && read_flags(cx, asked, &flags))
-    session = hl_session_new(cx, &(HlSessionOptions){.platform = "cpu", .flags = &flags});
-  else
-    asked = NULL;  // was there, or failed
-  hl_flags_free(&flags);
-  if (session && asked)
-    session = keep_session(client, &key, session);
-  hl_buf_free(&key);
-  return session;
+  if (session)
+    return session;
+  session = hl_session_new(cx, &(HlSessionOptions){.platform = "cpu", .flags = flags});
+  return session ? keep_session(client, text, session) : NULL;
 }
 
 // --- What is known of parameters and results ---------------------------------------------------------
@@ -189,6 +181,11 @@ static bool set_devices(HlCx *cx, Core *core, const HlAsked *asked) {
       return hl_error(cx, (HlPos){0}, "the program is to run on device %lld, but there are %d",
                       (long long)device[k], core->client->n_devices);
   }
+  core->process = HL_ARRAY(core->arena, int, n + 1);
+  for (int64_t k = 0; k < n; k++) {
+    core->process[k] = core->client->devices[device[k]]->description.process;
+    core->n_local += core->process[k] == core->client->process;
+  }
   core->device = device;
   core->n_devices = n;
   core->portable = asked->portable;
@@ -234,25 +231,68 @@ static HlStr keep(HlArena *arena, HlStr bytes) {
   return (HlStr){hl_arena_copy(arena, bytes.at, bytes.n), bytes.n};
 }
 
-static HlFingerprint fingerprint(HlStr program, HlStr options) {
-  const HlFingerprint a = base_fingerprint128(program), b = base_fingerprint128(options);
+// All that the options say, in one order.
+static void put_key(HlBuf *key, const HlAsked *asked, const HlBuf *flags) {
+  hl_buf_printf(key, "%lld %lld %d%d%d%d%d;", (long long)asked->replicas,
+                (long long)asked->partitions, asked->spmd, asked->auto_spmd, asked->shardy,
+                asked->portable, asked->alias_passthrough);
+  for (int64_t k = 0; asked->devices && k < asked->replicas * asked->partitions; k++)
+    hl_buf_printf(key, " %lld", (long long)asked->devices[k]);
+  const HlI64s lists[] = {asked->spmd_to_parameters, asked->spmd_to_output};
+  for (int l = 0; l < HL_COUNT_OF(lists); l++) {
+    hl_buf_putc(key, ';');
+    for (int k = 0; k < lists[l].n; k++)
+      hl_buf_printf(key, "%d", lists[l].at[k] != 0);
+  }
+  hl_buf_add(key, flags->at, flags->n);
+}
+
+static HlFingerprint fingerprint(HlStr program, HlStr key) {
+  const HlFingerprint a = base_fingerprint128(program), b = base_fingerprint128(key);
   return (HlFingerprint){hl_hash_mix(a.low, b.low), hl_hash_mix(a.high, b.high)};
 }
 
-static Core *make(HlCx *cx, PJRT_Client *client, HlStr program, HlStr options) {
+// What a client wants: `asked` is in the arena.
+typedef struct Wish {
+  PJRT_Client *client;
+  HlArena *arena;
+  HlStr program, options;
+  HlAsked asked;
+  HlFlags flags;
+  HlBuf flags_text, key;
+} Wish;
+
+static bool read_wish(HlCx *cx, Wish *wish) {
+  if (!hl_proto_read_asked(cx, wish->arena, wish->options, &wish->asked) ||
+      !read_flags(cx, &wish->asked, &wish->flags))
+    return false;
+  hl_flags_print(&wish->flags, &wish->flags_text);
+  put_key(&wish->key, &wish->asked, &wish->flags_text);
+  return true;
+}
+
+static Core *make(HlCx *cx, const Wish *wish) {
   HlArena *arena = hl_arena_new();
   Core *core = HL_NEW(arena, Core);
-  const HlFingerprint id = fingerprint(program, options);
+  const HlStr key = {wish->key.at, wish->key.n};
+  const HlFingerprint id = fingerprint(wish->program, key);
   *core = (Core){.refs = 1,
-                 .client = client,
+                 .client = wish->client,
                  .arena = arena,
                  .fingerprint = {id.low, id.high},
-                 .source = keep(arena, program),
-                 .options = keep(arena, options)};
+                 .source = keep(arena, wish->program),
+                 .options = keep(arena, wish->options),
+                 .key = keep(arena, key)};
   pthread_mutex_init(&core->lock, NULL);
-  HlAsked asked;
-  if (hl_proto_read_asked(cx, arena, core->options, &asked) && set_devices(cx, core, &asked) &&
-      (core->session = session_for(cx, client, &asked)) && compile(cx, core, &asked))
+  const int64_t n_devices = wish->asked.devices ? wish->asked.replicas * wish->asked.partitions : 0;
+  const HlFingerprint spread =
+      fingerprint(wish->program, (HlStr){(const char *)wish->asked.devices,
+                                         (size_t)n_devices * sizeof *wish->asked.devices});
+  core->spread_id[0] = spread.low;
+  core->spread_id[1] = spread.high;
+  if (set_devices(cx, core, &wish->asked) &&
+      (core->session = session_for(cx, wish->client, &wish->flags, &wish->flags_text)) &&
+      compile(cx, core, &wish->asked))
     return core;
   core_unref(core);
   return NULL;
@@ -266,6 +306,7 @@ Core *core_ref(Core *core) {
 void core_unref(Core *core) {
   if (!core || atomic_fetch_sub(&core->refs, 1) > 1)
     return;
+  ffi_end_sites(core);
   hl_cpu_unref(core->program);
   hl_compiled_unref(core->compiled);
   hl_buf_free(&core->optimized);
@@ -297,10 +338,10 @@ static bool str_equal(HlStr a, HlStr b) {
 }
 
 // Under the lock. What is found becomes the newest.
-static Core *find_core(PJRT_Client *client, HlStr program, HlStr options) {
+static Core *find_core(PJRT_Client *client, HlStr program, HlStr key) {
   for (CacheRow **at = &client->cache; *at; at = &(*at)->next) {
     CacheRow *row = *at;
-    if (!str_equal(row->core->source, program) || !str_equal(row->core->options, options))
+    if (!str_equal(row->core->source, program) || !str_equal(row->core->key, key))
       continue;
     *at = row->next;
     row->next = client->cache;
@@ -337,24 +378,46 @@ static void put_core(PJRT_Client *client, Core *core) {
   }
 }
 
+// What handlers of custom calls prepare belongs to making one.
+static Core *make_whole(Context *context, Wish *wish, Fault **fault) {
+  Core *core = make(context->cx, wish);
+  if (core && (*fault = ffi_instantiate(context, core))) {
+    core_unref(core);
+    core = NULL;
+  }
+  return core;
+}
+
+static Core *find_or_make(Context *context, Wish *wish, Fault **fault) {
+  if (!read_wish(context->cx, wish))
+    return NULL;
+  PJRT_Client *client = wish->client;
+  pthread_mutex_lock(&client->lock);
+  Core *core = find_core(client, wish->program, (HlStr){wish->key.at, wish->key.n});
+  pthread_mutex_unlock(&client->lock);
+  if (!core && (core = make_whole(context, wish, fault)))
+    put_core(client, core);
+  return core;
+}
+
 Core *core_compile(PJRT_Client *client, HlStr program, HlStr options, PJRT_Error **error) {
   *error = NULL;
-  pthread_mutex_lock(&client->lock);
-  Core *core = find_core(client, program, options);
-  pthread_mutex_unlock(&client->lock);
-  if (core)
-    return core;
   Context *context = context_take(client);
   if (!context) {
     *error = pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
     return NULL;
   }
-  core = make(context->cx, client, program, options);
+  Wish wish = {
+      .client = client, .arena = hl_arena_new(), .program = program, .options = options};
+  Fault *fault = NULL;
+  Core *core = find_or_make(context, &wish, &fault);
   if (!core)
-    *error = pjrt_fail_cx(context->cx);
+    *error = fault ? pjrt_error(fault) : pjrt_fail_cx(context->cx);
+  hl_flags_free(&wish.flags);
+  hl_buf_free(&wish.flags_text);
+  hl_buf_free(&wish.key);
+  hl_arena_free(wish.arena);
   context_put(client, context);
-  if (core)
-    put_core(client, core);
   return core;
 }
 

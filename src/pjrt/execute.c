@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrt/plugin.h"
+#include "pjrt/remote.h"
 
 // One execution: one block. Arrays are [device][number].
 typedef struct Run {
@@ -17,8 +17,12 @@ typedef struct Run {
   atomic_int waits;             // for so many arguments, and for whoever counts them
   _Atomic(Fault *) fault;       // of the first argument that came to nothing
   PJRT_Event *ready;            // NULL: it is done when the call returns
-  UserData user;                // what custom calls get
+  PJRT_FFI_UserData *user_data; // what custom calls get
+  int n_user_data;
+  RemoteRun *remote;            // NULL: all devices are here
   Storage **argument, **result;
+  const int64_t *device;        // their ids
+  int64_t only_device;          // of a portable program
   bool *alone;                  // [number]: of one device's arguments, those that may be written
 } Run;
 
@@ -55,7 +59,8 @@ static Run *run_new(Core *core, int n_devices, const PJRT_ExecuteOptions *option
   PJRT_FFI_UserData *data = (PJRT_FFI_UserData *)(run->result + n_results(run));
   if (n_user)
     memcpy(data, context->data, n_user * sizeof *data);
-  run->user = (UserData){data, (int)n_user};
+  run->user_data = data;
+  run->n_user_data = (int)n_user;
   run->alone = (bool *)(data + n_user);
   return run;
 }
@@ -191,14 +196,34 @@ static PJRT_Error *hand_out(const PJRT_LoadedExecutable_Execute_Args *args, cons
 
 // --- Computing ---------------------------------------------------------------------------------------
 
-static const void ***list_data(HlArena *arena, Storage *const *storage, int n_devices, int n) {
+// The memory of all arrays, by logical device; what belongs to others is not looked at.
+static const void ***list_data(const Run *run, HlArena *arena, Storage *const *storage, int n) {
+  const Core *core = run->core;
+  const int64_t n_devices = core->portable ? 1 : core->n_devices;
   const void ***list = HL_ARRAY(arena, const void **, n_devices + 1);
-  for (int d = 0; d < n_devices; d++) {
+  for (int64_t d = 0, here = 0; d < n_devices; d++) {
+    if (!core->portable && core->process[d] != core->client->process)
+      continue;
     list[d] = HL_ARRAY(arena, const void *, n + 1);
     for (int k = 0; k < n; k++)
-      list[d][k] = storage[d * n + k]->data;
+      list[d][k] = storage[here * n + k]->data;
+    here++;
   }
   return list;
+}
+
+static bool run_program(const Run *run, HlCx *cx) {
+  Core *core = run->core;
+  HlArena *scratch = hl_cx_scratch(cx);
+  const HlMark mark = hl_arena_mark(scratch);
+  const void ***arguments = list_data(run, scratch, run->argument, core->n_parameters);
+  const void ***results = list_data(run, scratch, run->result, core->n_results);
+  const HlEvalOptions options = {.remote = run->remote ? remote_run(run->remote) : NULL};
+  const bool good = hl_cpu_execute(cx, core->program, &options,
+                                   (const void *const *const *)arguments,
+                                   (void *const *const *)results);
+  hl_arena_release(scratch, mark);
+  return good;
 }
 
 static Fault *compute(const Run *run) {
@@ -206,16 +231,23 @@ static Fault *compute(const Run *run) {
   Context *context = context_take(core->client);
   if (!context)
     return fault_new(PJRT_RESOURCE_EXHAUSTED, "out of memory", 13);
-  context->user = &run->user;
-  HlArena *scratch = hl_cx_scratch(context->cx);
-  const HlMark mark = hl_arena_mark(scratch);
-  const void ***arguments = list_data(scratch, run->argument, run->n_devices, core->n_parameters);
-  const void ***results = list_data(scratch, run->result, run->n_devices, core->n_results);
-  const bool good = hl_cpu_execute(context->cx, core->program, NULL,
-                                   (const void *const *const *)arguments,
-                                   (void *const *const *)results);
-  hl_arena_release(scratch, mark);
-  Fault *fault = good ? NULL : fault_of_cx(context->cx);
+  _Atomic(Fault *) told = NULL;
+  const UserData user = {.data = run->user_data,
+                         .n = run->n_user_data,
+                         .core = core,
+                         .device = run->device,
+                         .run = atomic_fetch_add(&core->client->runs, 1) + 1,
+                         .fault = &told};
+  context->user = &user;
+  profiler_watch(core);
+  if (run->remote)
+    dispatch_blocks(true);
+  const bool good = run_program(run, context->cx);
+  if (run->remote)
+    dispatch_blocks(false);
+  Fault *fault = atomic_load(&told);
+  if (!good && !fault)
+    fault = fault_of_run(context->cx, hl_compiled_module(core->compiled));
   context->user = NULL;
   context_put(core->client, context);
   return fault;
@@ -229,6 +261,8 @@ static void work(DispatchJob *job) {
   Fault *fault = fault_ref(run->fault);
   if (!fault)
     fault = compute(run);
+  if (run->remote)
+    remote_end(run->remote, !fault);
   PJRT_Event *ready = event_ref(run->ready);
   run_free(run);  // before anybody hears of it: memory of arguments may be had again
   event_set(ready, fault);
@@ -306,15 +340,28 @@ static PJRT_Error *run_now(const PJRT_LoadedExecutable_Execute_Args *args, Run *
   return error;
 }
 
+static bool is_spread(const Core *core) {
+  return core->n_local < core->n_devices;
+}
+
+// In the order of calls, which is the same in all processes.
+static PJRT_Error *begin_with_others(Run *run) {
+  const Core *core = run->core;
+  run->remote = remote_begin(core->client->remote, core->spread_id, core->process);
+  return run->remote ? NULL : pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+}
+
 static PJRT_Error *execute(const PJRT_LoadedExecutable_Execute_Args *args, Run *run) {
   Fault *fault;
-  const bool now = are_ready(args, run->n_devices, &fault) && (run->core->is_short || fault);
+  const bool now = are_ready(args, run->n_devices, &fault) && (run->core->is_short || fault) && !is_spread(run->core);
   PJRT_Error *error = prepare(args, run);
   if (!error && now)
     return run_now(args, run, fault);
   run->ready = error ? NULL : event_new();
   if (!error)
     error = hand_all_out(args, run, run->ready);
+  if (!error && is_spread(run->core))
+    error = begin_with_others(run);
   if (!error)
     start_later(args, run);
   else
@@ -336,5 +383,9 @@ PJRT_Error *PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
                      "arguments are given for %zu devices, but %s runs on %d of this process",
                      args->num_devices, core->name, n_devices);
   Run *run = run_new(loaded->core, n_devices, args->options);
-  return run ? execute(args, run) : pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+  if (!run)
+    return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+  run->only_device = args->execute_device ? args->execute_device->description.id : 0;
+  run->device = args->execute_device ? &run->only_device : core->device;
+  return execute(args, run);
 }

@@ -63,6 +63,7 @@ typedef struct ProtoWriter {
   const HlModule *m;
   HlArena *arena;
   int64_t *comp_ids;       // by comp->id
+  int64_t *inst_base;      // by comp->id: what an instruction's own id is added to
   const HlSym **payloads;  // metadata payloads met so far
   int n_payloads;
 } ProtoWriter;
@@ -79,11 +80,12 @@ Xla__MeshProto *proto_mesh(ProtoWriter *w, const HlMesh *mesh);
 Xla__AxisRefProto **proto_axes(ProtoWriter *w, HlAxes axes);
 Xla__FrontendAttributes *proto_dict(ProtoWriter *w, const HlDict *dict);  // NULL dict: empty
 InstMsg *proto_inst(ProtoWriter *w, const HlInst *inst);
+int64_t proto_inst_id(const ProtoWriter *w, const HlInst *inst);
 int64_t *proto_ids(ProtoWriter *w, HlI64s ints);
 int32_t *proto_ids32(ProtoWriter *w, HlI64s ints);
 
-// Appends a whole HloModuleProto.
-bool proto_put_module(HlCx *cx, const HlModule *m, HlBuf *out);
+// Appends a whole HloModuleProto. `small_ids`: instructions are numbered through, for readers that know no larger id than INT_MAX.
+bool proto_put_module(HlCx *cx, const HlModule *m, bool small_ids, HlBuf *out);
 // Appends a literal.
 bool proto_put_literal(HlCx *cx, const HlLiteral *literal, uint32_t field, HlBuf *out);
 

@@ -57,7 +57,7 @@ bool hl_proto_write_packed(HlCx *cx, const HlModule *m, const HlRecorded *record
       proto_put_raw(cx, recorded->arguments[d][k], &raw);
       size[d * recorded->n_arguments + k] = raw.n - before;
     }
-  bool ok = proto_put_module(cx, m, &module);
+  bool ok = proto_put_module(cx, m, false, &module);
   if (ok) {
     wire_put_bytes(&message, 1, module.at, module.n);
     put_descriptors(recorded, size, &message);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static bool read_varint(HlStr *rest, uint64_t *out) {
+bool wire_varint(HlStr *rest, uint64_t *out) {
   uint64_t value = 0;
   for (int k = 0; k < 10 && (size_t)k < rest->n; k++) {
     unsigned char byte = (unsigned char)rest->at[k];
@@ -37,11 +37,11 @@ static bool read_payload(HlStr *rest, WireField *out) {
   uint64_t n;
   switch (out->type) {
   case WIRE_VARINT:
-    if (!read_varint(rest, &out->value))
+    if (!wire_varint(rest, &out->value))
       return false;
     out->bytes = (HlStr){start, (size_t)(rest->at - start)};
     return true;
-  case WIRE_BYTES: return read_varint(rest, &n) && take(rest, n, &out->bytes);
+  case WIRE_BYTES: return wire_varint(rest, &n) && take(rest, n, &out->bytes);
   case WIRE_FIXED32:
   case WIRE_FIXED64:
     if (!take(rest, out->type == WIRE_FIXED32 ? 4 : 8, &out->bytes))
@@ -56,7 +56,7 @@ bool wire_next(HlStr *rest, WireField *out) {
   HlStr at = *rest;
   uint64_t tag;
   *out = (WireField){.start = rest->at};
-  if (at.n == 0 || !read_varint(&at, &tag) || tag >> 3 == 0 || tag >> 3 > 536870911)
+  if (at.n == 0 || !wire_varint(&at, &tag) || tag >> 3 == 0 || tag >> 3 > 536870911)
     return false;
   out->number = (uint32_t)(tag >> 3);
   out->type = (int)(tag & 7);

@@ -20,6 +20,8 @@ typedef struct WireField {
 // Reads the field at the front of *rest and moves on. False at the end (rest empty) and on damage
 // (rest not empty).
 bool wire_next(HlStr *rest, WireField *out);
+// Reads the number at the front of *rest and moves on; false at the end and on damage.
+bool wire_varint(HlStr *rest, uint64_t *out);
 // The first field of a number and type; false if there is none before the end or the first damage.
 bool wire_find(HlStr message, uint32_t number, int type, WireField *out);
 

@@ -66,7 +66,7 @@ static void put_comp(ProtoWriter *w, const HlComp *comp, HlBuf *out) {
   put_insts(w, comp, out);
   rest.program_shape = shape_of_comp(w, comp);
   rest.id = w->comp_ids[comp->id];
-  rest.root_id = (int64_t)((uint64_t)rest.id << 32 | comp->root->id);
+  rest.root_id = proto_inst_id(w, comp->root);
   rest.is_fusion_computation = comp->is_fusion;
   rest.execution_thread = comp->execution_thread ? (char *)comp->execution_thread->text : "";
   wire_put_packed(out, &rest.base);
@@ -86,8 +86,7 @@ static void write_schedule(ProtoWriter *w, ModuleMsg *out) {
     sequence->n_instruction_ids = comp->n_insts;
     sequence->instruction_ids = HL_ARRAY(w->arena, int64_t, comp->n_insts + 1);
     for (uint32_t k = 0; k < comp->n_insts; k++)
-      sequence->instruction_ids[k] =
-          (int64_t)((uint64_t)w->comp_ids[comp->id] << 32 | comp->schedule[k]->id);
+      sequence->instruction_ids[k] = proto_inst_id(w, comp->schedule[k]);
     entry->key = w->comp_ids[comp->id];
     entry->value = sequence;
     schedule->sequences[schedule->n_sequences++] = entry;
@@ -181,7 +180,7 @@ static bool put_recovery(ProtoWriter *w, HlBuf *out) {
     entry.new_original_array = proto_array(w, row->new_array);
     HlBuf bytes = {0}, module = {0};
     wire_put_packed(&bytes, &entry.base);
-    ok = !row->module || proto_put_module(w->cx, row->module, &module);
+    ok = !row->module || proto_put_module(w->cx, row->module, false, &module);
     if (row->module)
       wire_put_bytes(&bytes, 3, module.at, module.n);
     wire_put_bytes(&table, 1, bytes.at, bytes.n);
@@ -239,9 +238,19 @@ int64_t *hl_proto_comp_ids(HlArena *arena, const HlModule *m) {
   return ids;
 }
 
-bool proto_put_module(HlCx *cx, const HlModule *m, HlBuf *out) {
+static int64_t *inst_bases(const ProtoWriter *w, bool small) {
+  int64_t *base = HL_ARRAY(w->arena, int64_t, w->m->next_comp_id + 1), next = 0;
+  for (const HlComp *comp = w->m->first; comp; comp = comp->next) {
+    base[comp->id] = small ? next : w->comp_ids[comp->id] << 32;
+    next += comp->next_id;
+  }
+  return base;
+}
+
+bool proto_put_module(HlCx *cx, const HlModule *m, bool small_ids, HlBuf *out) {
   ProtoWriter w = {.cx = cx, .m = m, .arena = hl_arena_new()};
   w.comp_ids = hl_proto_comp_ids(w.arena, m);
+  w.inst_base = inst_bases(&w, small_ids);
   ModuleMsg head = XLA__HLO_MODULE_PROTO__INIT, tail = XLA__HLO_MODULE_PROTO__INIT;
   head.name = (char *)m->name->text;
   head.entry_computation_name = (char *)m->entry->name->text;
@@ -265,6 +274,13 @@ bool proto_put_literal(HlCx *cx, const HlLiteral *literal, uint32_t field, HlBuf
   wire_put_message(out, field, &proto_literal(&w, literal, literal->shape)->base);
   hl_arena_free(w.arena);
   return true;
+}
+
+void hl_proto_write_sharding(const HlModule *m, const HlSharding *sharding, HlBuf *out) {
+  static const HlSharding whole = {.kind = HL_SHARDING_REPLICATED};
+  ProtoWriter w = {.m = m, .arena = hl_arena_new()};
+  wire_put_packed(out, &proto_sharding(&w, sharding ? sharding : &whole)->base);
+  hl_arena_free(w.arena);
 }
 
 // --- Forms ---------------------------------------------------------------------------------------------
@@ -372,9 +388,10 @@ static void put_beside(HlCx *cx, const HlModule *m, HlProtoForm form, const HlRe
 static bool put_form(HlCx *cx, const HlModule *m, HlProtoForm form, const HlRecorded *recorded,
                      HlBuf *out) {
   if (form == HL_PROTO_MODULE)
-    return proto_put_module(cx, m, out);
+    return proto_put_module(cx, m, false, out);
   HlBuf module = {0}, hlo = {0};
-  bool ok = proto_put_module(cx, m, &module);
+  // What is asked for with its config goes to a client, which may be old: until 2025 an id was an int.
+  bool ok = proto_put_module(cx, m, form == HL_PROTO_WITH_CONFIG, &module);
   if (form == HL_PROTO_SNAPSHOT) {
     wire_put_bytes(&hlo, 1, module.at, module.n);
     wire_put_bytes(out, 1, hlo.at, hlo.n);

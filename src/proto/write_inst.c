@@ -548,16 +548,16 @@ static void write_always(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
   write_dots(w, inst, out);
 }
 
-static int64_t full_id(const ProtoWriter *w, const HlInst *inst) {
-  return (int64_t)((uint64_t)w->comp_ids[inst->comp->id] << 32 | inst->id);
+int64_t proto_inst_id(const ProtoWriter *w, const HlInst *inst) {
+  return w->inst_base[inst->comp->id] + inst->id;
 }
 
 static void write_edges(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
-  out->id = full_id(w, inst);
+  out->id = proto_inst_id(w, inst);
   out->n_operand_ids = inst->n_operands;
   out->operand_ids = HL_ARRAY(w->arena, int64_t, inst->n_operands + 1);
   for (uint32_t k = 0; k < inst->n_operands; k++)
-    out->operand_ids[k] = full_id(w, inst->operands[k]);
+    out->operand_ids[k] = proto_inst_id(w, inst->operands[k]);
   out->n_called_computation_ids = inst->n_calls;
   out->called_computation_ids = HL_ARRAY(w->arena, int64_t, inst->n_calls + 1);
   for (int k = 0; k < inst->n_calls; k++)
@@ -566,7 +566,7 @@ static void write_edges(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
   out->n_control_predecessor_ids = (size_t)n;
   out->control_predecessor_ids = HL_ARRAY(w->arena, int64_t, n + 1);
   for (int k = 0; k < n; k++)
-    out->control_predecessor_ids[k] = full_id(w, inst->control->preds[k]);
+    out->control_predecessor_ids[k] = proto_inst_id(w, inst->control->preds[k]);
 }
 
 InstMsg *proto_inst(ProtoWriter *w, const HlInst *inst) {

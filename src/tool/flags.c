@@ -1,51 +1,32 @@
 // tool/flags.c: reads XLA's flags from words, from the environment's text and from files.
 
-#include "hilo/flags.h"
-#include "base/ascii.h"
-
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum Kind {
-  KIND_BOOL,
-  KIND_SAID,
-  KIND_SWITCH,
-  KIND_INT,
-  KIND_TEXT,
-  KIND_LIST,
-  KIND_ASIDE,
-  KIND_OTHER,
-  KIND_GONE
-} Kind;
+#include "base/ascii.h"
+#include "base/number.h"
+#include "tool/flags_table.h"
 
-// What flags steer that Hilo does not have.
-typedef enum Steers { HARMLESS, RESULTS, PROGRAM, SPEED } Steers;
 static const char *const steered[] = {
     [RESULTS] = "results", [PROGRAM] = "what passes make of a program", [SPEED] = "speed"};
 
-typedef struct Flag {
-  const char *name;
-  union {
-    const char *meaning;
-    const char *other_usual;  // of OTHER: XLA's value; NULL: none that is written so
-  };
-  int32_t usual;  // of an INT
-  uint16_t field;
-  uint8_t kind;    // Kind
-  uint8_t steers;  // of OTHER: Steers
-} Flag;
-
-static const Flag table[] = {
-#define FLAG(field, kind, usual, text) \
-  {#field, {.meaning = text}, usual, offsetof(HlFlags, field), KIND_##kind, HARMLESS},
-#define OTHER(field, steers, usual) {#field, {.other_usual = usual}, 0, 0, KIND_OTHER, steers},
-#define GONE(field) {#field, {.meaning = ""}, 0, 0, KIND_GONE, HARMLESS},
+#define FLAG(field, number, kind, usual, text)                    \
+  {#field, {.meaning = text}, usual,    offsetof(HlFlags, field), \
+   number, KIND_##kind,       HARMLESS, TYPE_OF_##kind},
+#define ASIDE(field, text) \
+  {#field, {.meaning = text}, 0, offsetof(HlFlags, field), 0, KIND_ASIDE, HARMLESS, TYPE_NONE},
+#define OTHER(field, number, type, steers, usual) \
+  {#field, {.other_usual = usual}, 0, 0, number, KIND_OTHER, steers, TYPE_##type},
+#define PAST(field, steers, usual) \
+  {#field, {.other_usual = usual}, 0, 0, 0, KIND_OTHER, steers, TYPE_NONE},
+#define GONE(field) {#field, {.meaning = ""}, 0, 0, 0, KIND_GONE, HARMLESS, TYPE_NONE},
+const Flag flag_table[FLAG_COUNT] = {
 #include "tool/flags.def"
 };
 
-static bool is_text(Kind kind) {
+static bool is_text(FlagKind kind) {
   return kind == KIND_TEXT || kind == KIND_LIST || kind == KIND_ASIDE;
 }
 
@@ -68,27 +49,27 @@ void hl_flags_copy(const HlFlags *from, HlFlags *out) {
   *out = *from;
   out->arena = NULL;
   out->warned = NULL;
-  for (int k = 0; k < HL_COUNT_OF(table); k++) {
-    const char **text = field_of(out, &table[k]);
-    if (is_text(table[k].kind) && *text)
+  for (int k = 0; k < FLAG_COUNT; k++) {
+    const char **text = field_of(out, &flag_table[k]);
+    if (is_text(flag_table[k].kind) && *text)
       *text = keep(out, *text);
   }
 }
 
 // --- One flag -----------------------------------------------------------------------------------
 
-static const Flag *find(HlStr name) {
-  for (int k = 0; k < HL_COUNT_OF(table); k++)
-    if (hl_str_is(name, table[k].name))
-      return &table[k];
+const Flag *flag_find(HlStr name) {
+  for (int k = 0; k < FLAG_COUNT; k++)
+    if (hl_str_is(name, flag_table[k].name))
+      return &flag_table[k];
   return NULL;
 }
 
 static void unknown(HlCx *cx, HlStr name) {
-  const char *names[HL_COUNT_OF(table)];
-  for (int k = 0; k < HL_COUNT_OF(table); k++)
-    names[k] = table[k].name;
-  const char *near = hl_nearest(name, names, HL_COUNT_OF(table));
+  const char *names[FLAG_COUNT];
+  for (int k = 0; k < FLAG_COUNT; k++)
+    names[k] = flag_table[k].name;
+  const char *near = hl_nearest(name, names, FLAG_COUNT);
   hl_warn(cx, (HlPos){0}, "unknown XLA flag --%.*s has no effect", (int)name.n, name.at);
   if (near)
     hl_hint(cx, "did you mean --%s?", near);
@@ -123,28 +104,68 @@ static bool set_int(HlMaybeInt *out, const char *value, int64_t usual) {
   return true;
 }
 
-// Whether XLA does the same without the flag.
-static bool is_usual(const Flag *flag, const char *value) {
-  bool given, usual;
-  if (!flag->other_usual)
+// Whether two lists with commas have the same items, in whatever order; both have each only once.
+static bool same_items(const char *a, const char *b) {
+  int n[2] = {0};
+  for (const char *c = a; *c; c++)
+    n[0] += *c == ',';
+  for (const char *c = b; *c; c++)
+    n[1] += *c == ',';
+  for (const char *item = a; item; item = strchr(item, ',')) {
+    item += *item == ',';
+    const size_t length = strcspn(item, ",");
+    const char *at = b;
+    while (at && (strncmp(at, item, length) != 0 || (at[length] && at[length] != ',')))
+      at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
+    if (!at)
+      return false;
+  }
+  return n[0] == n[1];
+}
+
+// NAME=NUMBER is meant by its number, its name, and what comes last in that.
+static bool is_enum(const char *value, const char *usual) {
+  const char *number = strrchr(usual, '=');
+  if (!number)
     return false;
-  if (set_bool(&given, value) && set_bool(&usual, flag->other_usual))
-    return given == usual;
-  return strcmp(hl_flag_text(value), flag->other_usual) == 0;
+  const size_t n = strlen(value), name = (size_t)(number - usual);
+  if (strcmp(value, number + 1) == 0)
+    return true;
+  return n > 0 && n <= name && same_letters(number - n, value, n) &&
+         (n == name || number[-(ptrdiff_t)n - 1] == '_');
+}
+
+// Whether XLA does the same without the flag, whose usual value this is.
+static bool is_usual(const Flag *flag, const char *usual, const char *value) {
+  bool given, wanted;
+  if (!usual)
+    return false;
+  value = hl_flag_text(value);
+  switch (flag->type) {
+  case TYPE_FLOAT: return *value && base_read_float(value, NULL) == base_read_float(usual, NULL);
+  case TYPE_ENUM: return is_enum(value, usual);
+  case TYPE_ENUMS:
+  case TYPE_MAP: return same_items(value, usual);
+  default: break;
+  }
+  if (set_bool(&given, value) && set_bool(&wanted, usual))
+    return given == wanted;
+  return strcmp(value, usual) == 0;
 }
 
 // Says once what will not come of a flag.
-static void warn_once(HlCx *cx, HlFlags *flags, const Flag *flag, const char *value) {
+static void warn_once(HlCx *cx, HlFlags *flags, const Flag *flag, const char *usual,
+                      const char *value) {
   const bool matters = flag->kind == KIND_OTHER && flag->steers != HARMLESS;
-  if (flag->kind != KIND_GONE && (!matters || is_usual(flag, value)))
+  if (flag->kind != KIND_GONE && (!matters || is_usual(flag, usual, value)))
     return;
   if (!flags->arena)
     flags->arena = hl_arena_new();
   if (!flags->warned)
-    flags->warned = HL_ARRAY(flags->arena, bool, HL_COUNT_OF(table));
-  if (flags->warned[flag - table])
+    flags->warned = HL_ARRAY(flags->arena, bool, FLAG_COUNT);
+  if (flags->warned[flag - flag_table])
     return;
-  flags->warned[flag - table] = true;
+  flags->warned[flag - flag_table] = true;
   if (matters)
     hl_warn(cx, (HlPos){0}, "XLA's flag --%s, which changes %s, has no effect in Hilo", flag->name,
             steered[flag->steers]);
@@ -152,13 +173,7 @@ static void warn_once(HlCx *cx, HlFlags *flags, const Flag *flag, const char *va
     hl_warn(cx, (HlPos){0}, "XLA has no flag --%s any more: no effect", flag->name);
 }
 
-// `value` NULL: the flag stands bare.
-static bool set(HlCx *cx, HlFlags *flags, HlStr name, const char *value) {
-  const Flag *flag = find(name);
-  if (!flag) {
-    unknown(cx, name);
-    return true;
-  }
+bool flag_set(HlCx *cx, HlFlags *flags, const Flag *flag, const char *usual, const char *value) {
   bool ok = true;
   if (flag->kind == KIND_BOOL || flag->kind == KIND_SAID)
     ok = set_bool(field_of(flags, flag), value);
@@ -169,9 +184,18 @@ static bool set(HlCx *cx, HlFlags *flags, HlStr name, const char *value) {
   else if (is_text(flag->kind))
     *(const char **)field_of(flags, flag) = keep(flags, hl_flag_text(value));
   else
-    warn_once(cx, flags, flag, value);
+    warn_once(cx, flags, flag, usual, value);
   return ok || hl_error(cx, (HlPos){0}, "cannot read the value '%s' of flag --%s",
                         value ? value : "", flag->name);
+}
+
+// `value` NULL: the flag stands bare.
+static bool set(HlCx *cx, HlFlags *flags, HlStr name, const char *value) {
+  const Flag *flag = flag_find(name);
+  if (flag)
+    return flag_set(cx, flags, flag, flag_usual(flag), value);
+  unknown(cx, name);
+  return true;
 }
 
 bool hl_flags_word(HlCx *cx, HlFlags *flags, const char *word) {
@@ -342,14 +366,14 @@ static bool is_honoured(const Flag *flag) {
 }
 
 void hl_flags_print(const HlFlags *flags, HlBuf *out) {
-  for (int k = 0; k < HL_COUNT_OF(table); k++)
-    if (is_honoured(&table[k]))
-      print_flag(&table[k], field_of(flags, &table[k]), false, out);
+  for (int k = 0; k < FLAG_COUNT; k++)
+    if (is_honoured(&flag_table[k]))
+      print_flag(&flag_table[k], field_of(flags, &flag_table[k]), false, out);
 }
 
 void hl_flags_config(const HlFlags *flags, HlBuf *out) {
-  for (int k = 0; k < HL_COUNT_OF(table); k++) {
-    const Flag *flag = &table[k];
+  for (int k = 0; k < FLAG_COUNT; k++) {
+    const Flag *flag = &flag_table[k];
     const void *value = field_of(flags, flag);
     if (flag->kind == KIND_LIST)
       print_list(flag, hl_flag_text(*(char *const *)value), out);
@@ -359,15 +383,15 @@ void hl_flags_config(const HlFlags *flags, HlBuf *out) {
 }
 
 void hl_flags_help(HlBuf *out) {
-  for (int k = 0; k < HL_COUNT_OF(table); k++)
-    if (is_honoured(&table[k]))
-      hl_buf_printf(out, "  --%-38s %s\n", table[k].name, table[k].meaning);
+  for (int k = 0; k < FLAG_COUNT; k++)
+    if (is_honoured(&flag_table[k]))
+      hl_buf_printf(out, "  --%-38s %s\n", flag_table[k].name, flag_table[k].meaning);
 }
 
 bool hl_flags_row(int k, HlFlagRow *out) {
-  if (k < 0 || k >= HL_COUNT_OF(table))
+  if (k < 0 || k >= FLAG_COUNT)
     return false;
-  const Flag *flag = &table[k];
+  const Flag *flag = &flag_table[k];
   *out = (HlFlagRow){.name = flag->name, .honoured = is_honoured(flag), .meaning = flag->meaning};
   if (flag->kind == KIND_GONE)
     out->meaning = "gone from XLA";

@@ -1,10 +1,11 @@
-// Fuzzes the reader of what clients of PJRT ask of a compilation; the devices that it reads are written again as the same.
+// Fuzzes the readers of what clients of PJRT ask of a compilation and of the flags in it; the devices that are read are
+// written again as the same.
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "hilo/proto.h"
+#include "hilo/flags.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -30,6 +31,28 @@ static void write_devices(HlCx *cx, HlArena *arena, const HlAsked *asked) {
   hl_buf_free(&options);
 }
 
+// What is printed of them reads back as the same.
+static void read_flags(HlCx *cx, const HlAsked *asked) {
+  HlFlags flags = {0}, again = {0};
+  HlBuf text = {0}, second = {0};
+  hl_cx_clear(cx);
+  bool ok = hl_flags_debug_options_binary(cx, &flags, asked->debug_options);
+  for (int k = 0; ok && k < asked->n_overrides; k++)
+    ok = hl_flags_override(cx, &flags, &asked->overrides[k]);
+  assert(ok == (hl_cx_n_errors(cx) == 0));
+  hl_flags_print(&flags, &text);
+  HlSource *source = hl_source_new("printed", text.at ? text.at : "", text.n, false);
+  const bool fine = hl_flags_debug_options_source(cx, &again, source);
+  hl_flags_print(&again, &second);
+  assert(fine && text.n == second.n);
+  (void)fine;
+  hl_source_unref(source);
+  hl_buf_free(&text);
+  hl_buf_free(&second);
+  hl_flags_free(&flags);
+  hl_flags_free(&again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   HlCx *cx = hl_cx_new();
   HlArena *arena = hl_arena_new();
@@ -38,7 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   assert(ok == (hl_cx_n_errors(cx) == 0));
   if (ok && asked.devices && asked.replicas * asked.partitions < 512)
     write_devices(cx, arena, &asked);
-  (void)ok;
+  if (ok)
+    read_flags(cx, &asked);
   hl_arena_free(arena);
   hl_cx_free(cx);
   return 0;

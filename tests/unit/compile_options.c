@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "hilo/proto.h"
+#include "hilo/text.h"
 
 static const char *const releases[] = {"0.10", "0.11"};
 
@@ -160,6 +161,24 @@ static void devices_are_written(void **state) {
   hl_buf_free(&out);
 }
 
+// A client of 2024 reads no instruction's id beyond INT_MAX: all computations' are numbered through.
+static void a_client_gets_small_ids(void **state) {
+  Bench *b = *state;
+  static const char text[] = "HloModule m\nf {\n  p = f32[] parameter(0)\n  ROOT n = f32[] negate(p)\n}\n"
+                             "ENTRY e {\n  q = f32[] parameter(0)\n  ROOT c = f32[] call(q), to_apply=f\n}\n";
+  HlModule *m = hl_text_parse(b->cx, text);
+  assert_non_null(m);
+  HlBuf out = {0};
+  assert_true(hl_proto_write(b->cx, m, HL_PROTO_WITH_CONFIG, true, NULL, &out));
+  hl_buf_putc(&out, '\0');
+  int n = 0;
+  for (const char *at = out.at; (at = strstr(at, "\n      id: ")); at++, n++)
+    assert_in_range(strtoll(at + 11, NULL, 10), 0, INT32_MAX);
+  assert_int_equal(n, 3);  // the first is 0, which no proto writes
+  hl_buf_free(&out);
+  hl_module_free(m);
+}
+
 int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(one_device, set_up, tear_down),
@@ -169,6 +188,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(empty, set_up, tear_down),
       cmocka_unit_test_setup_teardown(devices_tell_the_counts, set_up, tear_down),
       cmocka_unit_test_setup_teardown(refusals, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_client_gets_small_ids, set_up, tear_down),
       cmocka_unit_test(devices_are_written),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

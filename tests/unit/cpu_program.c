@@ -767,11 +767,11 @@ static void programs_go_with_a_try(void **state) {
 static void events_tell_when_steps_ran(void **state) {
   Rig r;
   set_up(&r,
-         "HloModule m\nbody { p = (s32[], s32[8]) parameter(0)\n" NEXT
-         " y = s32[8] add(x, x)\n ROOT r = (s32[], s32[8]) tuple(j, y) }\n" COUNTS_TO(
-             "5") "ENTRY e { z = s32[] parameter(1)\n x = s32[8] parameter(0)\n"
-                  " t = (s32[], s32[8]) tuple(z, x)\n"
-                  " ROOT w = (s32[], s32[8]) while(t), condition=goes, body=body }",
+         "HloModule m\nbody { p = (s32[], s32[800]) parameter(0)\n" NEXT
+         " y = s32[800] add(x, x)\n ROOT r = (s32[], s32[800]) tuple(j, y) }\n" COUNTS_TO(
+             "5") "ENTRY e { z = s32[] parameter(1)\n x = s32[800] parameter(0)\n"
+                  " t = (s32[], s32[800]) tuple(z, x)\n"
+                  " ROOT w = (s32[], s32[800]) while(t), condition=goes, body=body }",
          true);
   hl_literal_set_i64(r.args[1], 0, 0);
   hl_cpu_measure(r.program, true);

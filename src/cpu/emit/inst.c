@@ -42,11 +42,11 @@ int inst_const(EmitBody *body, uint64_t bits, int size) {
     bits |= bits << width;
   }
   const int unit = (uint32_t)bits == bits >> 32 ? 4 : 8;
-  return constant(body, &(EmitValue){true, true, {bits, bits, bits, bits}, unit});
+  return constant(body, &(EmitValue){true, true, false, {bits, bits, bits, bits}, unit});
 }
 
 int inst_const32(EmitBody *body, const uint8_t bytes[32]) {
-  EmitValue value = {true, true, {0}, 0};
+  EmitValue value = {true, true, false, {0}, 0};
   memcpy(value.word, bytes, 32);
   return constant(body, &value);
 }
@@ -60,6 +60,12 @@ int inst_fold(EmitBody *body, uint64_t none, int size) {
   return body->folds.n - 1;
 }
 
+int inst_state(EmitBody *body) {
+  const int value = new_value(body, (EmitValue){.state = true});
+  vec_push_in(body->arena, &body->states, value);
+  return value;
+}
+
 // --- Instructions --------------------------------------------------------------------------------
 
 static bool varies(const EmitBody *body, int value) {
@@ -67,13 +73,16 @@ static bool varies(const EmitBody *body, int value) {
 }
 
 int inst_add(EmitBody *body, EmitInst inst) {
-  const bool loop = inst.kind == INST_LOAD || inst.kind == INST_STORE || inst.kind == INST_FOLD ||
+  const bool defines = inst.kind != INST_STORE && inst.kind != INST_FOLD &&
+                       inst.kind != INST_AT_STORE && inst.kind != INST_CARRY &&
+                       inst.kind != INST_WHILE;
+  const bool loop = !defines || inst.kind == INST_LOAD || inst.kind == INST_AT_LOAD ||
                     varies(body, inst.r) || varies(body, inst.v) || varies(body, inst.m) ||
                     varies(body, inst.s);
-  inst.d = inst.kind == INST_STORE || inst.kind == INST_FOLD
-               ? -1
-               : new_value(body, (EmitValue){.invariant = !loop});
-  if (body->ends)
+  inst.d = defines ? new_value(body, (EmitValue){.invariant = !loop}) : -1;
+  if (body->begins && loop)
+    vec_push_in(body->arena, &body->entry, inst);
+  else if (body->ends)
     vec_push_in(body->arena, &body->after, inst);
   else if (loop)
     vec_push_in(body->arena, &body->loop, inst);

@@ -16,8 +16,15 @@ typedef enum InstKind {
   INST_LOAD,        // `size` bytes a lane from pointer[slot]
   INST_STORE,       // v to it
   INST_FOLD,        // v is what fold `imm` has come to
-  INST_UNIFORM      // one element of `size` bytes there, to all lanes
+  INST_UNIFORM,     // one element of `size` bytes there, `imm` bytes further, to all lanes
+  // Of loops whose values stay in registers (loop.c). Memory is pointer[slot] + imm bytes + element s, if there is one.
+  INST_AT_LOAD,     // `bytes` from memory; ONE: an element, to all lanes; REST: what a row has left
+  INST_AT_STORE,    // v to memory, likewise
+  INST_CARRY,       // v is what the state `imm` is from now on
+  INST_WHILE,       // goes on if the mask v is set, else behind the loop
+  INST_CALL         // the function s of `slot` elements, with up to three operands r, v, m
 } InstKind;
+enum { INST_ONE = 0, INST_REST = -1 };  // as `bytes`
 
 typedef struct EmitInst {
   InstKind kind;
@@ -33,6 +40,7 @@ typedef struct EmitInst {
 typedef struct EmitValue {
   bool invariant;   // of the first list, or a constant
   bool constant;
+  bool state;       // has a place for good, from turn to turn of a loop
   uint64_t word[4]; // constant: a vector of 32 bytes; in EVEX, word 0 repeated
   int unit;         // constant: it repeats every 4 or 8 bytes; 0: it does not
 } EmitValue;
@@ -52,8 +60,12 @@ typedef struct EmitBody {
   HlArena *arena;
   bool evex;
   int lanes;
-  EmitInsts before, loop, after;
-  bool ends;        // what is added goes behind the loop
+  EmitInsts before, entry, loop, after;
+  bool begins, ends;  // what is added goes before the loop, once; behind it
+  bool is_loop;     // the list is turned until it ends itself, not for elements
+  struct {
+    int *at, n, capacity;
+  } states;         // values
   struct {
     EmitFold *at;
     int n, capacity;
@@ -84,6 +96,7 @@ int inst_op(EmitBody *body, X86Op op, int size, int v, int m, int imm);
 // The same with what the register of its result holds before.
 int inst_op3(EmitBody *body, X86Op op, int size, int r, int v, int m, int imm);
 int inst_add(EmitBody *body, EmitInst inst);    // its d
+int inst_state(EmitBody *body);                 // a new value that INST_CARRY sets
 // A new fold of lanes that begin as `none`: which of body->folds.
 int inst_fold(EmitBody *body, uint64_t none, int size);
 // mask ? yes : no
@@ -107,6 +120,20 @@ bool emit_stages(const EmitBody *body, EmitStages *out);
 
 // A function of the type EmitFn.
 void emit_write(const EmitBody *body, int n_slots, X86Code *code);
+
+// A function of the type EmitLoopFn (write_loop.c); of a row's last vector `rest` elements are its own, 0: all.
+void emit_write_loop(const EmitBody *body, int n_slots, int rest, X86Code *code);
+
+// --- What segments and loops share (segment.c) -----------------------------------------------------------
+
+// An empty body for ops of these types. False: some type is not known, or the level has no machine code.
+bool emit_start(EmitBody *body, HlArena *arena, CpuLevel level, int n, const EmitOp *op);
+// An op with its operands; false: there is nothing for it.
+bool emit_select(EmitBody *body, const EmitOp *op, EmitTyped *const in[3], EmitTyped *out);
+int emit_operands(const EmitOp *op);
+// From what memory has of a type to what is carried, and back.
+EmitTyped emit_unpacked(EmitBody *body, HlDtype dtype, int value);
+int emit_packed(EmitBody *body, HlDtype dtype, EmitTyped *in);
 
 // --- From ops (select.c, convert.c) ----------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ static int carried_size(HlDtype dtype) {
   return hl_dtype_bytes(vec_carrier(dtype));
 }
 
-static EmitTyped unpacked(EmitBody *body, HlDtype dtype, int value) {
+EmitTyped emit_unpacked(EmitBody *body, HlDtype dtype, int value) {
   EmitTyped out = {value, carried_size(dtype), {-1, -1, -1, -1}};
   if (dtype == HL_PRED)
     out.value = inst_op(body, X86_VPSUBB, 1, inst_const(body, 0, 1), value, 0);
@@ -35,7 +35,7 @@ static EmitTyped unpacked(EmitBody *body, HlDtype dtype, int value) {
   return out;
 }
 
-static int packed(EmitBody *body, HlDtype dtype, EmitTyped *in) {
+int emit_packed(EmitBody *body, HlDtype dtype, EmitTyped *in) {
   if (dtype == HL_PRED)
     return inst_op(body, X86_VPAND, 1, inst_mask(body, in, 1), inst_const(body, 1, 1), 0);
   if (dtype == HL_BF16)
@@ -66,13 +66,13 @@ static bool move(EmitBody *body, const EmitOp *op, EmitTyped *in, EmitTyped *out
     return true;
   case EMIT_STORE:
     inst.kind = INST_STORE;
-    inst.v = packed(body, op->dtype, in);
+    inst.v = emit_packed(body, op->dtype, in);
     inst_add(body, inst);
     return true;
   case EMIT_UNIFORM: inst.kind = INST_UNIFORM; break;
   default: break;
   }
-  *out = unpacked(body, op->dtype, inst_add(body, inst));
+  *out = emit_unpacked(body, op->dtype, inst_add(body, inst));
   return true;
 }
 
@@ -116,7 +116,7 @@ static bool fold(EmitBody *body, const EmitOp *op, const EmitTyped *in) {
 
 // --- Ops -----------------------------------------------------------------------------------------------
 
-static bool select_op(EmitBody *body, const EmitOp *op, EmitTyped *const in[3], EmitTyped *out) {
+bool emit_select(EmitBody *body, const EmitOp *op, EmitTyped *const in[3], EmitTyped *out) {
   switch (op->kind) {
   case EMIT_VEC: return select_vec(body, op, in, out);
   case EMIT_FOLD: return fold(body, op, in[0]);
@@ -128,7 +128,7 @@ static bool select_op(EmitBody *body, const EmitOp *op, EmitTyped *const in[3], 
   }
 }
 
-static int operands(const EmitOp *op) {
+int emit_operands(const EmitOp *op) {
   switch (op->kind) {
   case EMIT_VEC: return vec_info[op->vec].operands;
   case EMIT_CONVERT:
@@ -149,11 +149,14 @@ static int widest(int n, const EmitOp *op) {
     const int a = carried_size(op[k].dtype), b = carried_size(to);
     most = a > most ? a : most;
     most = b > most ? b : most;
+    if (op[k].kind == EMIT_VEC && (op[k].vec == VEC_DIVIDE || op[k].vec == VEC_REMAINDER) &&
+        hl_is_integral(op[k].dtype) && a == 4)
+      most = 8;  // by way of f64
   }
   return most;
 }
 
-static bool start(EmitBody *body, HlArena *arena, CpuLevel level, int n, const EmitOp *op) {
+bool emit_start(EmitBody *body, HlArena *arena, CpuLevel level, int n, const EmitOp *op) {
   const int lane = widest(n, op);
   if (level < CPU_V3 || lane == 0 || n > MAX_OPS)
     return false;
@@ -172,14 +175,14 @@ EmitFn *emit_segment(EmitMemory *memory, HlArena *scratch, CpuLevel level, int n
                      const char *name) {
   EmitBody body;
   int n_slots = 0;
-  if (!start(&body, scratch, level, n, op))
+  if (!emit_start(&body, scratch, level, n, op))
     return NULL;
   EmitTyped *typed = HL_ARRAY(scratch, EmitTyped, n);
   for (int k = 0; k < n; k++) {
     EmitTyped *in[3] = {NULL};
-    for (int j = 0; j < operands(&op[k]); j++)
+    for (int j = 0; j < emit_operands(&op[k]); j++)
       in[j] = &typed[op[k].in[j]];
-    if (!select_op(&body, &op[k], in, &typed[k]))
+    if (!emit_select(&body, &op[k], in, &typed[k]))
       return NULL;
     const bool moves = op[k].kind == EMIT_LOAD || op[k].kind == EMIT_UNIFORM ||
                        op[k].kind == EMIT_STORE || op[k].kind == EMIT_FOLD;
@@ -202,9 +205,9 @@ const char *emit_segment_text(const EmitMemory *memory, EmitFn *fn) {
 bool emit_has(HlArena *scratch, CpuLevel level, const EmitOp *op, int is_const) {
   EmitBody body;
   EmitTyped typed[3], out, *in[3] = {NULL};
-  if (!start(&body, scratch, level, 1, op))
+  if (!emit_start(&body, scratch, level, 1, op))
     return false;
-  for (int j = 0; j < operands(op); j++) {
+  for (int j = 0; j < emit_operands(op); j++) {
     const bool pred =
         op->dtype == HL_PRED || (op->kind == EMIT_VEC && op->vec == VEC_SELECT && j == 0);
     const EmitOp operand = {.kind = is_const >> j & 1 ? EMIT_CONST : EMIT_LOAD,
@@ -212,5 +215,5 @@ bool emit_has(HlArena *scratch, CpuLevel level, const EmitOp *op, int is_const) 
     in[j] = &typed[j];
     move(&body, &operand, NULL, in[j]);
   }
-  return select_op(&body, op, in, &out);
+  return emit_select(&body, op, in, &out);
 }

@@ -13,43 +13,23 @@
 // (constants and what was computed before the loop are in memory already). What does not change has a register for good if some
 // are left over.
 
-#include "cpu/emit/inst.h"
+#include "cpu/emit/write.h"
 
 #include <string.h>
 
-enum { MAX_REGS = 32, VEX_SCRATCH = 15, TAIL_MASK = 7, COMPARE_MASK = 1, SLOT = 64 };
-// Places on the stack that AVX2 needs for tails: what passes between memory and register, masks of 4 and 8 bytes.
-enum { BOUNCE, MASK4, MASK8, FIRST_SPILL };
+enum {
+  TAIL_MASK = 7,
+  COMPARE_MASK = 1,
+  MASK4 = WRITE_MASK4,
+  MASK8,
+  FIRST_SPILL,
+  BOUNCE = WRITE_BOUNCE
+};
+enum { MAX_REGS = WRITE_MAX_REGS, VEX_SCRATCH = WRITE_VEX_SCRATCH, SLOT = WRITE_SLOT };
 enum {
   BLOCK = 16,
   BLOCK_BASE = X86_R11
 };  // vectors that a stage goes over; where those are that it keeps
-
-typedef enum Mode { WHOLE, TAIL } Mode;
-
-typedef struct Write {
-  const EmitBody *body;
-  X86Code *code;
-  int full, n_regs;      // bytes and number of vector registers
-  bool small;            // AVX2, and elements of 1 or 2 bytes are loaded or stored
-  int *reg;              // by value: where it is; -1
-  int *spill;            // by value: its place on the stack; -1
-  int *fixed;            // by value: its register for good; -1
-  int *pool;             // by value: offset among the constants; -1
-  int *last;             // by value: its last use in the list at hand; -1
-  bool *in_loop;         // by value: whether the loop uses it
-  int holder[MAX_REGS];  // by register: the value that is there; -1
-  uint32_t fixed_regs, pinned;
-  int n_spills, most_spills;
-  int pool_bytes;
-  int pool_label, masks_label, copy_label;
-  int n_pointers;
-  int pointer[16];  // the registers of the first slots
-  EmitStages stages;
-  bool has_stages, in_stage;
-  int way;         // of folds, that the turn at hand goes on with
-  int first_kept;  // on the stack
-} Write;
 
 static const EmitValue *value_of(const Write *w, int value) {
   return &w->body->values.at[value];
@@ -57,7 +37,7 @@ static const EmitValue *value_of(const Write *w, int value) {
 
 // --- Where values are -------------------------------------------------------------------------------
 
-static void let_go(Write *w, int value) {
+void write_let_go(Write *w, int value) {
   if (w->reg[value] >= 0 && w->fixed[value] < 0) {
     w->holder[w->reg[value]] = -1;
     w->reg[value] = -1;
@@ -90,24 +70,24 @@ static X86Rm kept_place(const Write *w, int value) {
                      SLOT * (w->first_kept + BLOCK * w->stages.kept[value]));
 }
 
-static X86Rm stack_place(int place) {
+X86Rm write_stack_place(int place) {
   return x86_at(X86_RSP, SLOT * place);
 }
 
-static void put(Write *w, X86Op op, int bytes, int reg, int v, X86Rm rm) {
+void write_put(Write *w, X86Op op, int bytes, int reg, int v, X86Rm rm) {
   x86_vec(w->code, (X86Vec){.op = op, .bytes = bytes, .reg = reg, .v = v, .rm = rm});
 }
 
-static void put_on_stack(Write *w, int value) {
+void write_on_stack(Write *w, int value) {
   if (w->spill[value] >= 0 || value_of(w, value)->constant || is_kept(w, value))
     return;
   w->spill[value] = w->n_spills++;
   w->most_spills = w->n_spills > w->most_spills ? w->n_spills : w->most_spills;
-  put(w, X86_VMOVUPS_STORE, w->full, w->reg[value], 0, stack_place(w->spill[value]));
+  write_put(w, X86_VMOVUPS_STORE, w->full, w->reg[value], 0, write_stack_place(w->spill[value]));
 }
 
 // A register for a value, of those that the instruction at hand (i of the list) does not use.
-static int take_register(Write *w, const EmitInsts *list, int i, int value) {
+int write_take_register(Write *w, const EmitInsts *list, int i, int value) {
   int best = -1, best_use = -1;
   for (int r = 0; r < w->n_regs; r++) {
     if ((w->fixed_regs | w->pinned) >> r & 1)
@@ -122,8 +102,8 @@ static int take_register(Write *w, const EmitInsts *list, int i, int value) {
   }
   const int old = w->holder[best];
   if (old >= 0) {
-    put_on_stack(w, old);
-    let_go(w, old);
+    write_on_stack(w, old);
+    write_let_go(w, old);
   }
   w->holder[best] = value;
   w->reg[value] = best;
@@ -132,11 +112,11 @@ static int take_register(Write *w, const EmitInsts *list, int i, int value) {
 }
 
 // Where a value is that is in no register. A constant has a place behind the code when it is first asked for.
-static X86Rm memory_place(Write *w, int value) {
+X86Rm write_memory_place(Write *w, int value) {
   if (is_kept(w, value))
     return kept_place(w, value);
   if (!value_of(w, value)->constant)
-    return stack_place(w->spill[value]);
+    return write_stack_place(w->spill[value]);
   if (w->pool[value] < 0) {
     w->pool[value] = w->pool_bytes;
     w->pool_bytes += w->body->evex ? 8 : 32;
@@ -150,16 +130,16 @@ static bool is_zero(const EmitValue *value) {
 
 static void fill_register(Write *w, int reg, int value) {
   if (is_zero(value_of(w, value)))
-    put(w, X86_VPXOR, reg < 16 ? 16 : 64, reg, reg, x86_reg(reg));
+    write_put(w, X86_VPXOR, reg < 16 ? 16 : 64, reg, reg, x86_reg(reg));
   else if (value_of(w, value)->constant && w->body->evex)
-    put(w, X86_VPBROADCASTQ, w->full, reg, 0, memory_place(w, value));
+    write_put(w, X86_VPBROADCASTQ, w->full, reg, 0, write_memory_place(w, value));
   else
-    put(w, X86_VMOVUPS, w->full, reg, 0, memory_place(w, value));
+    write_put(w, X86_VMOVUPS, w->full, reg, 0, write_memory_place(w, value));
 }
 
-static int in_register(Write *w, const EmitInsts *list, int i, int value) {
+int write_in_register(Write *w, const EmitInsts *list, int i, int value) {
   if (w->reg[value] < 0)
-    fill_register(w, take_register(w, list, i, value), value);
+    fill_register(w, write_take_register(w, list, i, value), value);
   w->pinned |= 1u << w->reg[value];
   return w->reg[value];
 }
@@ -177,30 +157,30 @@ static X86Rm element(Write *w, int slot, int size, int ahead) {
 }
 
 // `bytes` of them and a register, whole.
-static void move_whole(Write *w, bool store, int bytes, int reg, X86Rm at) {
+void write_move_whole(Write *w, bool store, int bytes, int reg, X86Rm at) {
   const X86Op load_op = bytes == 4 ? X86_VMOVD : bytes == 8 ? X86_VMOVQ : X86_VMOVDQU;
   const X86Op store_op = bytes == 4   ? X86_VMOVD_STORE
                          : bytes == 8 ? X86_VMOVQ_STORE
                                       : X86_VMOVDQU_STORE;
-  put(w, store ? store_op : load_op, bytes < 16 ? 16 : bytes, reg, 0, at);
+  write_put(w, store ? store_op : load_op, bytes < 16 ? 16 : bytes, reg, 0, at);
 }
 
 // The bytes that are left go by way of the stack.
 static void move_small(Write *w, bool store, int size, int reg, X86Rm at) {
   const int bytes = w->body->lanes * size;
   if (store)
-    move_whole(w, true, bytes, reg, stack_place(BOUNCE));
+    write_move_whole(w, true, bytes, reg, write_stack_place(BOUNCE));
   x86_gpr(w->code, (X86Gpr){X86_LEA, store ? X86_RDI : X86_RDX, .rm = at});
-  x86_gpr(w->code, (X86Gpr){X86_LEA, store ? X86_RDX : X86_RDI, .rm = stack_place(BOUNCE)});
+  x86_gpr(w->code, (X86Gpr){X86_LEA, store ? X86_RDX : X86_RDI, .rm = write_stack_place(BOUNCE)});
   x86_gpr(w->code, (X86Gpr){X86_MOV, X86_R11, .rm = x86_reg(X86_RCX)});
   if (size == 2)
     x86_gpr(w->code, (X86Gpr){X86_ADD, X86_R11, .rm = x86_reg(X86_RCX)});
   x86_call(w->code, w->copy_label);
   if (!store)
-    move_whole(w, false, bytes, reg, stack_place(BOUNCE));
+    write_move_whole(w, false, bytes, reg, write_stack_place(BOUNCE));
 }
 
-static void move_tail(Write *w, bool store, int size, int reg, X86Rm at) {
+void write_move_tail(Write *w, bool store, int size, int reg, X86Rm at) {
   static const X86Op by_mask[2][9] = {
       {[1] = X86_VMOVDQU8, [2] = X86_VMOVDQU16, [4] = X86_VMOVDQU, [8] = X86_VMOVDQU64},
       {[1] = X86_VMOVDQU8_STORE,
@@ -219,22 +199,22 @@ static void move_tail(Write *w, bool store, int size, int reg, X86Rm at) {
   }
   const X86Op load_op = size == 4 ? X86_VMASKMOVPS : X86_VMASKMOVPD;
   const X86Op store_op = size == 4 ? X86_VMASKMOVPS_STORE : X86_VMASKMOVPD_STORE;
-  put(w, X86_VMOVUPS, bytes, VEX_SCRATCH, 0, stack_place(size == 4 ? MASK4 : MASK8));
-  put(w, store ? store_op : load_op, bytes, reg, VEX_SCRATCH, at);
+  write_put(w, X86_VMOVUPS, bytes, VEX_SCRATCH, 0, write_stack_place(size == 4 ? MASK4 : MASK8));
+  write_put(w, store ? store_op : load_op, bytes, reg, VEX_SCRATCH, at);
 }
 
 static void move(Write *w, const EmitInst *inst, int reg, Mode mode, int ahead) {
   const bool store = inst->kind == INST_STORE;
   const X86Rm at = element(w, inst->slot, inst->size, ahead);
   if (mode == TAIL) {
-    move_tail(w, store, inst->size, reg, at);
+    write_move_tail(w, store, inst->size, reg, at);
     return;
   }
   X86Rm soon = at;
   soon.disp += inst->imm;
   if (!store && inst->imm != 0)
     x86_gpr(w->code, (X86Gpr){X86_PREFETCHT0, .rm = soon});
-  move_whole(w, store, w->body->lanes * inst->size, reg, at);
+  write_move_whole(w, store, w->body->lanes * inst->size, reg, at);
 }
 
 static void load_uniform(Write *w, const EmitInst *inst, int reg) {
@@ -243,7 +223,7 @@ static void load_uniform(Write *w, const EmitInst *inst, int reg) {
                                [4] = X86_VPBROADCASTD,
                                [8] = X86_VPBROADCASTQ};
   x86_gpr(w->code, (X86Gpr){X86_MOV, X86_RDX, .rm = x86_at(X86_RSI, 8 * inst->slot)});
-  put(w, ops[inst->size], w->full, reg, 0, x86_at(X86_RDX, 0));
+  write_put(w, ops[inst->size], w->full, reg, 0, x86_at(X86_RDX, inst->imm));
 }
 
 // --- One instruction ---------------------------------------------------------------------------------
@@ -258,11 +238,11 @@ static bool may_be_memory(const Write *w, const EmitInst *inst) {
          (info->broadcast && value->unit && value->unit <= info->unit);
 }
 
-static void let_go_of_last(Write *w, const EmitInst *inst, int i) {
+void write_let_go_of_last(Write *w, const EmitInst *inst, int i) {
   const int used[] = {inst->r, inst->v, inst->m, inst->s};
   for (int k = 0; k < 4; k++)
     if (used[k] >= 0 && w->last[used[k]] == i)
-      let_go(w, used[k]);
+      write_let_go(w, used[k]);
 }
 
 // The register of the result: for good, or that of the operand that it replaces (a copy where it is still needed), or any.
@@ -276,9 +256,9 @@ static int result_register(Write *w, const EmitInsts *list, int i, const EmitIns
   else if (replaces && w->reg[inst->r] < 0 && inst->r != inst->v && inst->r != inst->m)
     w->holder[w->reg[d] = old] = d;
   else
-    take_register(w, list, i, d);
+    write_take_register(w, list, i, d);
   if (replaces && w->reg[d] != old)
-    put(w, X86_VMOVAPS, w->full, w->reg[d], 0, x86_reg(old));
+    write_put(w, X86_VMOVAPS, w->full, w->reg[d], 0, x86_reg(old));
   return w->reg[d];
 }
 
@@ -287,23 +267,23 @@ static void write_op(Write *w, const EmitInsts *list, int i, const EmitInst *ins
       [1] = X86_VPMOVM2B, [2] = X86_VPMOVM2W, [4] = X86_VPMOVM2D, [8] = X86_VPMOVM2Q};
   const X86Info *info = &x86_info[inst->op];
   X86Vec out = {.op = inst->op, .bytes = inst->bytes, .imm = inst->imm};
-  const int old = inst->r >= 0 ? in_register(w, list, i, inst->r) : -1;
+  const int old = inst->r >= 0 ? write_in_register(w, list, i, inst->r) : -1;
   if (inst->v >= 0)
-    out.v = in_register(w, list, i, inst->v);
+    out.v = write_in_register(w, list, i, inst->v);
   if (inst->s >= 0)
-    out.imm = in_register(w, list, i, inst->s);
+    out.imm = write_in_register(w, list, i, inst->s);
   if (inst->m >= 0 && w->reg[inst->m] < 0 && may_be_memory(w, inst)) {
-    out.rm = memory_place(w, inst->m);
+    out.rm = write_memory_place(w, inst->m);
     out.broadcast = w->body->evex && value_of(w, inst->m)->constant;
   } else if (inst->m >= 0) {
-    out.rm = x86_reg(in_register(w, list, i, inst->m));
+    out.rm = x86_reg(write_in_register(w, list, i, inst->m));
   }
-  let_go_of_last(w, inst, i);
+  write_let_go_of_last(w, inst, i);
   const int d = result_register(w, list, i, inst, old);
   if (info->form == X86_KVMI) {
     out.reg = COMPARE_MASK;
     x86_vec(w->code, out);
-    put(w, from_mask[info->unit], out.bytes, d, 0, x86_reg(COMPARE_MASK));
+    write_put(w, from_mask[info->unit], out.bytes, d, 0, x86_reg(COMPARE_MASK));
     return;
   }
   if (info->form == X86_MR || info->form == X86_MRI) {
@@ -319,24 +299,24 @@ static void write_op(Write *w, const EmitInsts *list, int i, const EmitInst *ins
 
 static void write_pick(Write *w, const EmitInsts *list, int i, const EmitInst *inst) {
   X86Vec compare = {.op = inst->op, .bytes = inst->bytes, .reg = COMPARE_MASK, .imm = inst->imm};
-  compare.v = in_register(w, list, i, inst->v);
+  compare.v = write_in_register(w, list, i, inst->v);
   X86Vec blend = {.op = inst->size == 4 ? X86_VBLENDMPS : X86_VBLENDMPD,
                   .bytes = inst->bytes,
                   .mask = COMPARE_MASK};
-  blend.v = in_register(w, list, i, inst->r);
-  blend.rm = x86_reg(in_register(w, list, i, inst->s));
+  blend.v = write_in_register(w, list, i, inst->r);
+  blend.rm = x86_reg(write_in_register(w, list, i, inst->s));
   if (w->reg[inst->m] < 0 && may_be_memory(w, inst)) {
-    compare.rm = memory_place(w, inst->m);
+    compare.rm = write_memory_place(w, inst->m);
     compare.broadcast = value_of(w, inst->m)->constant;
   } else {
-    compare.rm = x86_reg(in_register(w, list, i, inst->m));
+    compare.rm = x86_reg(write_in_register(w, list, i, inst->m));
   }
-  let_go_of_last(w, inst, i);
+  write_let_go_of_last(w, inst, i);
   w->pinned = 0;
   if (w->fixed[inst->d] >= 0)
     w->reg[inst->d] = w->fixed[inst->d];
   else
-    take_register(w, list, i, inst->d);
+    write_take_register(w, list, i, inst->d);
   blend.reg = w->reg[inst->d];
   x86_vec(w->code, compare);
   x86_vec(w->code, blend);
@@ -344,7 +324,7 @@ static void write_pick(Write *w, const EmitInsts *list, int i, const EmitInst *i
 
 static void write_fold(Write *w, const EmitInsts *list, int i, const EmitInst *inst, Mode mode) {
   const int to = w->fixed[w->body->folds.at[inst->imm].way[w->way]];
-  const int from = in_register(w, list, i, inst->v);
+  const int from = write_in_register(w, list, i, inst->v);
   X86Vec move = {.op = inst->size == 4 ? X86_VMOVDQU : X86_VMOVDQU64,
                  .bytes = inst->bytes,
                  .reg = to,
@@ -355,13 +335,13 @@ static void write_fold(Write *w, const EmitInsts *list, int i, const EmitInst *i
     move.mask = TAIL_MASK;
   else {
     const int mask = inst->size == 4 ? MASK4 : MASK8;
-    put(w, X86_VMOVUPS, inst->bytes, VEX_SCRATCH, 0, stack_place(mask));
+    write_put(w, X86_VMOVUPS, inst->bytes, VEX_SCRATCH, 0, write_stack_place(mask));
     move.op = X86_VPBLENDVB;
     move.v = to;
     move.imm = VEX_SCRATCH;
   }
   x86_vec(w->code, move);
-  let_go_of_last(w, inst, i);
+  write_let_go_of_last(w, inst, i);
 }
 
 static void write_inst(Write *w, const EmitInsts *list, int i, Mode mode, int ahead) {
@@ -370,13 +350,14 @@ static void write_inst(Write *w, const EmitInsts *list, int i, Mode mode, int ah
   switch (inst->kind) {
   case INST_OP: write_op(w, list, i, inst); break;
   case INST_PICK: write_pick(w, list, i, inst); break;
-  case INST_LOAD: move(w, inst, take_register(w, list, i, inst->d), mode, ahead); break;
+  case INST_LOAD: move(w, inst, write_take_register(w, list, i, inst->d), mode, ahead); break;
   case INST_STORE:
-    move(w, inst, in_register(w, list, i, inst->v), mode, ahead);
-    let_go_of_last(w, inst, i);
+    move(w, inst, write_in_register(w, list, i, inst->v), mode, ahead);
+    write_let_go_of_last(w, inst, i);
     break;
   case INST_FOLD: write_fold(w, list, i, inst, mode); break;
   case INST_UNIFORM: load_uniform(w, inst, result_register(w, list, i, inst, -1)); break;
+  default: write_loop_inst(w, list, i); break;
   }
 }
 
@@ -387,7 +368,7 @@ static bool is_dead(const Write *w, const EmitInst *inst) {
 }
 
 // From the end, so that what only dead instructions use is dead as well.
-static void note_uses(Write *w, const EmitInsts *list) {
+void write_note_uses(Write *w, const EmitInsts *list) {
   for (int v = 0; v < w->body->values.n; v++)
     w->last[v] = -1;
   for (int i = list->n - 1; i >= 0; i--) {
@@ -403,30 +384,30 @@ static void note_uses(Write *w, const EmitInsts *list) {
 static void clear_registers(Write *w) {
   for (int r = 0; r < w->n_regs; r++)
     if (w->holder[r] >= 0)
-      let_go(w, w->holder[r]);
+      write_let_go(w, w->holder[r]);
 }
 
-static void write_before(Write *w) {
+void write_before(Write *w) {
   const EmitInsts *list = &w->body->before;
   for (int v = 0; v < w->body->values.n; v++)
     if (w->fixed[v] >= 0 && value_of(w, v)->constant)
       fill_register(w, w->reg[v] = w->fixed[v], v);
-  note_uses(w, list);
+  write_note_uses(w, list);
   for (int i = 0; i < list->n; i++) {
     const int d = list->at[i].d;
     if (is_dead(w, &list->at[i]))
       continue;
     write_inst(w, list, i, WHOLE, 0);
     if (w->in_loop[d] && w->fixed[d] < 0)
-      put_on_stack(w, d);
+      write_on_stack(w, d);
     if (w->last[d] < 0)
-      let_go(w, d);
+      write_let_go(w, d);
   }
   clear_registers(w);
 }
 
 // A part of a list.
-static void write_part(Write *w, const EmitInsts *list, int from, int to, Mode mode, int ahead) {
+void write_part(Write *w, const EmitInsts *list, int from, int to, Mode mode, int ahead) {
   const int spills = w->n_spills;
   for (int i = from; i < to; i++) {
     const int d = list->at[i].d;
@@ -434,7 +415,7 @@ static void write_part(Write *w, const EmitInsts *list, int from, int to, Mode m
       continue;
     write_inst(w, list, i, mode, ahead);
     if (d >= 0 && is_kept(w, d))
-      put(w, X86_VMOVUPS_STORE, w->full, w->reg[d], 0, kept_place(w, d));
+      write_put(w, X86_VMOVUPS_STORE, w->full, w->reg[d], 0, kept_place(w, d));
   }
   clear_registers(w);
   for (int i = from; i < to; i++)  // the next turn has values of its own
@@ -471,7 +452,8 @@ static int pressure(const Write *w) {
       bool again = false;
       for (int j = 0; j < k; j++)
         again |= used[j] == used[k];
-      live -= used[k] >= 0 && !again && !value_of(w, used[k])->invariant && w->last[used[k]] == i;
+      live -= used[k] >= 0 && !again && !value_of(w, used[k])->invariant &&
+              !value_of(w, used[k])->state && w->last[used[k]] == i;
     }
   }
   return most;
@@ -491,17 +473,19 @@ static void weigh(Write *w, int *weight) {
   }
 }
 
-static void fix(Write *w, int value) {
+void write_fix(Write *w, int value) {
   w->fixed[value] = w->n_regs - 1 - __builtin_popcount(w->fixed_regs);
   w->fixed_regs |= 1u << w->fixed[value];
 }
 
-static void choose_fixed(Write *w) {
+void write_choose_fixed(Write *w) {
   enum { SPARE = 4 };  // for operands that come from memory
   for (int k = 0; k < w->body->folds.n; k++)
     for (int j = 0; j < EMIT_WAYS; j++)
-      fix(w, w->body->folds.at[k].way[j]);
+      write_fix(w, w->body->folds.at[k].way[j]);
   int left = w->n_regs - pressure(w) - SPARE - __builtin_popcount(w->fixed_regs);
+  for (int k = 0; k < w->body->states.n && left > 0; k++, left--)
+    write_fix(w, w->body->states.at[k]);
   int *weight = HL_ARRAY(w->body->arena, int, w->body->values.n + 1);
   weigh(w, weight);
   for (; left > 0; left--) {
@@ -512,7 +496,7 @@ static void choose_fixed(Write *w) {
     if (weight[best] == 0)
       return;
     weight[best] = 0;
-    fix(w, best);
+    write_fix(w, best);
   }
 }
 
@@ -596,7 +580,7 @@ static void write_stage(Write *w, int s) {
 // While a block of vectors is left.
 static void write_blocks(Write *w) {
   const int top = x86_label(w->code), done = x86_label(w->code);
-  note_uses(w, &w->stages.list);
+  write_note_uses(w, &w->stages.list);
   w->in_stage = true;
   x86_here(w->code, top);
   x86_gpr(w->code, (X86Gpr){X86_LEA, X86_RCX, .rm = x86_at(X86_RDI, -BLOCK * w->body->lanes)});
@@ -612,7 +596,7 @@ static void write_blocks(Write *w) {
   x86_jump_always(w->code, top);
   x86_here(w->code, done);
   w->in_stage = false;
-  note_uses(w, &w->body->loop);
+  write_note_uses(w, &w->body->loop);
 }
 
 static void begin_folds(Write *w) {
@@ -628,13 +612,13 @@ static void end_folds(Write *w) {
   const EmitInsts *list = &w->body->after;
   if (list->n == 0)
     return;
-  note_uses(w, list);
+  write_note_uses(w, list);
   x86_gpr(w->code, (X86Gpr){X86_XOR4, X86_RAX, .rm = x86_reg(X86_RAX)});
   write_part(w, list, 0, list->n, WHOLE, 0);
 }
 
 // rcx elements are left, fewer than there are lanes: as masks.
-static void make_masks(Write *w) {
+void write_masks(Write *w) {
   if (w->body->evex) {
     x86_gpr(w->code, (X86Gpr){X86_MOV_I, .rm = x86_reg(X86_RDX), .imm = -1});
     x86_gpr(w->code, (X86Gpr){X86_BZHI, X86_RDX, X86_RCX, .rm = x86_reg(X86_RDX)});
@@ -645,8 +629,8 @@ static void make_masks(Write *w) {
   x86_gpr(w->code, (X86Gpr){X86_MOV, X86_RDI, .rm = x86_reg(X86_RCX)});
   x86_gpr(w->code, (X86Gpr){X86_NEG, .rm = x86_reg(X86_RDI)});
   for (int k = 0; k < 2; k++) {
-    put(w, X86_VMOVUPS, 32, VEX_SCRATCH, 0, x86_indexed(X86_RDX, X86_RDI, k ? 8 : 4, 0));
-    put(w, X86_VMOVUPS_STORE, 32, VEX_SCRATCH, 0, stack_place(k ? MASK8 : MASK4));
+    write_put(w, X86_VMOVUPS, 32, VEX_SCRATCH, 0, x86_indexed(X86_RDX, X86_RDI, k ? 8 : 4, 0));
+    write_put(w, X86_VMOVUPS_STORE, 32, VEX_SCRATCH, 0, write_stack_place(k ? MASK8 : MASK4));
   }
 }
 
@@ -654,13 +638,13 @@ static void write_tail(Write *w, int done) {
   x86_gpr(w->code, (X86Gpr){X86_MOV, X86_RCX, .rm = x86_reg(X86_RDI)});
   x86_gpr(w->code, (X86Gpr){X86_SUB, X86_RCX, .rm = x86_reg(X86_RAX)});
   x86_jump(w->code, X86_JLE, done);
-  make_masks(w);
+  write_masks(w);
   choose_way(w, 0);
   write_loop_list(w, TAIL, 0);
 }
 
 // Called for tails of small elements: r11 bytes, fewer than 32, from rdx to rdi.
-static void write_copy(Write *w) {
+void write_copy(Write *w) {
   static const struct {
     X86Op load, store;
   } ops[] = {{X86_VMOVDQU, X86_VMOVDQU_STORE},
@@ -675,8 +659,8 @@ static void write_copy(Write *w) {
     x86_gpr(w->code, (X86Gpr){X86_TEST4_I, .rm = x86_reg(X86_R11), .imm = bytes});
     x86_jump(w->code, X86_JE, next);
     if (k == 0) {
-      put(w, ops[k].load, 16, VEX_SCRATCH, 0, from);
-      put(w, ops[k].store, 16, VEX_SCRATCH, 0, to);
+      write_put(w, ops[k].load, 16, VEX_SCRATCH, 0, from);
+      write_put(w, ops[k].store, 16, VEX_SCRATCH, 0, to);
     } else {
       x86_gpr(w->code, (X86Gpr){ops[k].load, X86_R10, .rm = from});
       x86_gpr(w->code, (X86Gpr){ops[k].store, X86_R10, .rm = to});
@@ -688,7 +672,7 @@ static void write_copy(Write *w) {
   x86_ret(w->code);
 }
 
-static void write_constants(Write *w) {
+void write_constants(Write *w) {
   uint8_t masks[64] = {0};
   memset(masks, 0xff, 32);
   x86_align(w->code, 32);
@@ -710,7 +694,7 @@ static int *all_none(HlArena *arena, int n) {
   return list;
 }
 
-static Write write_of(const EmitBody *body, X86Code *code) {
+Write write_of(const EmitBody *body, X86Code *code) {
   const int n = body->values.n;
   Write w = {.body = body,
              .code = code,
@@ -721,13 +705,13 @@ static Write write_of(const EmitBody *body, X86Code *code) {
     *lists[k] = all_none(body->arena, n);
   for (int r = 0; r < MAX_REGS; r++)
     w.holder[r] = -1;
-  for (int i = 0; i < body->loop.n && !body->evex; i++)
+  for (int i = 0; i < body->loop.n && !body->evex && !body->is_loop; i++)
     w.small |= body->loop.at[i].slot >= 0 && body->loop.at[i].size < 4;
   w.in_loop = HL_ARRAY(body->arena, bool, n + 1);
-  note_uses(&w, &body->loop);
+  write_note_uses(&w, &body->loop);
   for (int v = 0; v < n; v++)
     w.in_loop[v] = w.last[v] >= 0;
-  w.has_stages = !w.small && body->folds.n == 0 && emit_stages(body, &w.stages);
+  w.has_stages = !w.small && body->folds.n == 0 && !body->is_loop && emit_stages(body, &w.stages);
   w.first_kept = FIRST_SPILL;
   w.n_spills = w.most_spills = FIRST_SPILL + BLOCK * w.stages.n_kept;
   w.pool_label = x86_label(code);
@@ -743,12 +727,12 @@ void emit_write(const EmitBody *body, int n_slots, X86Code *code) {
                                             : body->loop.n <= 24 ? 2
                                                                  : 1;
   int frame;
-  choose_fixed(&w);
+  write_choose_fixed(&w);
   choose_pointers(&w, n_slots);
   begin(&w, &frame);
   write_before(&w);
   begin_folds(&w);
-  note_uses(&w, &body->loop);
+  write_note_uses(&w, &body->loop);
   x86_gpr(code, (X86Gpr){X86_XOR4, X86_RAX, .rm = x86_reg(X86_RAX)});
   if (w.has_stages)
     write_blocks(&w);

@@ -331,6 +331,8 @@ static bool execute_whole(HlCx *cx, void *user) {
   HlLiteral **results = HL_ARRAY(scratch, HlLiteral *, n + 1);
   bool good = true;
   for (int d = 0; d < n; d++) {
+    if (!hl_eval_is_here(job->options, d))
+      continue;
     const void *const *leaf = job->arguments[d];
     args[d] = HL_ARRAY(scratch, const HlLiteral *, n_params + 1);
     for (int k = 0; k < n_params; k++)
@@ -340,6 +342,8 @@ static bool execute_whole(HlCx *cx, void *user) {
   good = good && hl_eval(cx, p->m, &how, (const HlLiteral *const *const *)args, results);
   const HlLiteral **leaf = HL_ARRAY(scratch, const HlLiteral *, p->n_results + 1);
   for (int d = 0; d < n; d++) {
+    if (!hl_eval_is_here(job->options, d))
+      continue;
     if (good)
       n_leaves(results[d], leaf, 0);
     for (int k = 0; good && k < p->n_results; k++)

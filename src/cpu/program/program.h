@@ -18,6 +18,7 @@
 
 #include "base/map.h"
 #include "cpu/kernel/kernel.h"
+#include "cpu/loop/loop.h"
 #include "eval/step.h"
 #include "hilo/cpu.h"
 
@@ -31,6 +32,7 @@ typedef enum CpuStepKind {
   STEP_KERNEL,     // places: the buffers of the kernel
   STEP_COPY,       // places: from, to; bytes
   STEP_INTERPRET,  // places: leaves of all operands, then of the result
+  STEP_LOOP,       // places: leaves of the state; then on at `behind`. The steps that it stands for follow it
   STEP_JUMP,       // to target[0]
   STEP_UNLESS,     // places: a pred; to target[0] where it is false
   STEP_SWITCH      // places: a pred or s32, which picks a target; the last where there is none such
@@ -48,11 +50,17 @@ typedef struct CpuStep {
       const int32_t *target;
       int32_t n_targets;
     };
+    struct {
+      const CpuLoop *loop;
+      int32_t behind, n_test, n_turn;  // n_test: of these steps, to the branch; n_turn: of a whole turn
+    };
     const char *why;  // INTERPRET: why nothing faster computes it
   };
   const HlInst *inst;  // whose it is
   const HlInst *const *way;  // KERNEL: what it computes on the way to that, which goes nowhere
   int32_t n_way;
+  const HlInst *const *line;  // KERNEL: the instructions whose leaves are the last of its places; NULL: `inst` alone
+  int32_t n_line;
 } CpuStep;
 
 // What stands behind an allocation when the program runs.

@@ -16,6 +16,7 @@ static const char *kind_of(const CpuStep *step) {
   case STEP_KERNEL: return step->kernel->kind->name;
   case STEP_COPY: return "copy";
   case STEP_INTERPRET: return "interpret";
+  case STEP_LOOP: return "loop";
   default: return "branch";
   }
 }
@@ -64,6 +65,11 @@ static void list_steps(const HlCpuProgram *p, const HlCost *comps, HlCpuStep *ou
     out[k].bytes = cost.bytes_read + cost.bytes_written;
     for (int w = 0; w < step->n_way; w++)
       add_on_the_way(&out[k], step->way[w], comps);
+    for (int w = 0; w + 1 < step->n_line; w++) {  // the last is the step's own
+      const HlCost beside = hl_cost_inst_by(step->line[w], comps);
+      out[k].flops += beside.flops + beside.transcendentals;
+      out[k].bytes += beside.bytes_read + beside.bytes_written;
+    }
   }
 }
 
@@ -97,6 +103,8 @@ void hl_cpu_print_step(HlBuf *out, const HlCpuProgram *p, int64_t at) {
   const CpuStep *step = &p->step[at];
   if (step->kind == STEP_KERNEL && step->kernel->kind->print)
     step->kernel->kind->print(out, step->kernel);
+  if (step->kind == STEP_LOOP)
+    cpu_loop_print(out, step->loop);
 }
 
 static void print_step(HlBuf *out, const HlCpuProgram *p, int at, bool full) {

@@ -48,7 +48,32 @@ static bool failed(const CpuRun *run, const CpuStep *step, const char *why) {
                        step->inst->name->text);
 }
 
-static bool compute(const CpuRun *run, const CpuStep *step) {
+static bool too_many(const CpuRun *run, const CpuStep *step, int64_t limit) {
+  return hl_error_kind(run->cx, HL_LIMIT, hl_pos(step->inst),
+                       "%s: more than %lld steps were run (limit eval_steps)",
+                       step->inst->name->text, (long long)limit);
+}
+
+// *steps: of the run so far; what the loop stands for counts.
+static bool run_loop(const CpuRun *run, const CpuStep *step, int64_t *steps) {
+  const int64_t limit = hl_cx_limits(run->cx)->eval_steps, left = limit - --*steps - step->n_test;
+  const int64_t most = limit <= 0 ? INT64_MAX : left < 0 ? 0 : left / step->n_turn + 1;
+  for (int64_t done = 0; done < most; base_look()) {
+    int64_t turns = cpu_loop_turns(step->loop);
+    turns = turns < most - done ? turns : most - done;
+    const bool ended = cpu_loop_run(step->loop, run->frame->buffer, &turns);
+    done += turns;
+    if (ended) {
+      *steps += done * step->n_turn + step->n_test;
+      return true;
+    }
+    if (cpu_team_stopped(run->frame->team))
+      return false;
+  }
+  return too_many(run, step, limit);
+}
+
+static bool compute(const CpuRun *run, const CpuStep *step, int64_t *steps) {
   void **buffer = run->frame->buffer;
   for (int k = 0; k < step->n_places; k++)
     buffer[k] = address(run->frame, step->place[k]);
@@ -56,6 +81,8 @@ static bool compute(const CpuRun *run, const CpuStep *step) {
     return cpu_copy(run->frame->team, buffer[1], buffer[0], step->bytes) || failed(run, step, NULL);
   if (step->kind == STEP_INTERPRET)
     return cpu_interpret(run->in, step, buffer);
+  if (step->kind == STEP_LOOP)
+    return run_loop(run, step, steps);
   const char *why = NULL;
   return step->kernel->kind->run(step->kernel, run->frame->team, buffer, &why) ||
          failed(run, step, why);
@@ -83,27 +110,27 @@ static int32_t next_step(const CpuRun *run, const CpuStep *step, int32_t at) {
 
 // Hands what the step has made to the caller's trace.
 static void trace(const CpuRun *run, const CpuStep *step) {
-  const int n = cpu_leaf_count(step->inst->shape);
+  const HlInst *const *made = step->line ? step->line : &step->inst;
+  const int n_made = step->line ? step->n_line : 1;
+  int n = 0;
+  for (int k = 0; k < n_made; k++)
+    n += cpu_leaf_count(made[k]->shape);
   const void *const *leaf = (const void *const *)run->frame->buffer + step->n_places - n;
-  HlLiteral *value = cpu_value(run->cx, step->inst->shape, &leaf);
-  if (value)
-    run->options->trace(run->options->user, run->in ? interp_device(run->in) : 0, step->inst,
-                        value);
-  hl_literal_unref(value);
+  for (int k = 0; k < n_made; k++) {
+    HlLiteral *value = cpu_value(run->cx, made[k]->shape, &leaf);
+    if (value)
+      run->options->trace(run->options->user, run->in ? interp_device(run->in) : 0, made[k], value);
+    hl_literal_unref(value);
+  }
 }
 
-static bool too_many(const CpuRun *run, const CpuStep *step, int64_t limit) {
-  return hl_error_kind(run->cx, HL_LIMIT, hl_pos(step->inst),
-                       "%s: more than %lld steps were run (limit eval_steps)",
-                       step->inst->name->text, (long long)limit);
-}
-
-static bool compute_and_measure(const CpuRun *run, const CpuStep *step, int32_t at) {
+static bool compute_and_measure(const CpuRun *run, const CpuStep *step, int32_t at,
+                                int64_t *steps) {
   CpuFrame *frame = run->frame;
   const double start = hl_now();
   if (frame->recorder)
     cpu_record_start(frame->recorder, at, start);
-  if (!compute(run, step))
+  if (!compute(run, step, steps))
     return false;
   const double seconds = hl_now() - start;
   frame->tally[at].runs++;
@@ -121,17 +148,23 @@ static bool run_steps(const CpuRun *run) {
   for (int32_t at = 0; at < p->n_steps;) {
     const CpuStep *step = &p->step[at];
     base_look();
-    if (++steps > limit && limit > 0)
+    steps += step->line ? step->n_line : 1;
+    if (steps > limit && limit > 0)
       return too_many(run, step, limit);
     if (step->kind >= STEP_JUMP) {
       at = next_step(run, step, at);
       continue;
     }
-    if (!(measures ? compute_and_measure(run, step, at) : compute(run, step)))
+    if (step->kind == STEP_LOOP && traces) {  // which sees what every turn computes
+      steps--;
+      at++;
+      continue;
+    }
+    if (!(measures ? compute_and_measure(run, step, at, &steps) : compute(run, step, &steps)))
       return false;
     if (traces)
       trace(run, step);
-    at++;
+    at = step->kind == STEP_LOOP ? step->behind : at + 1;
   }
   return true;
 }

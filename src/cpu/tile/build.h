@@ -131,6 +131,7 @@ struct Frame {        // a computation whose instructions are asked for
   Frame *up;          // where operands of the call are found; NULL: in buffers
   const HlInst *call;
   const int *first_buffer;  // of each operand
+  int first_operand;  // the call's that is parameter 0
   const Val *bound;   // of a body: its parameters
   Memo **memo;        // by id
   bool *moved;        // by id: only moved, never computed with
@@ -146,7 +147,9 @@ typedef struct Part {
   HlDtype dtype;      // ... in this type
 } Part;
 
-typedef struct Lower {
+typedef struct Lower Lower;
+typedef struct Ask Ask;
+struct Lower {
   CpuMaker *maker;
   HlArena *arena;     // scratch
   // The kernel.
@@ -157,6 +160,9 @@ typedef struct Lower {
   int n_outer;        // buffers of the kernel
   VEC(Part) part;
   struct BoxLower *box;  // it is a box program (box.c), else NULL
+  // What is not computed by a rule: true, and *out is what it is. NULL: all is.
+  bool (*given)(Lower *l, const Ask *ask, Val *out);
+  void *giver;        // for that
   // The nest.
   VEC(Cut) cut;
   bool again;         // a cut was added
@@ -170,19 +176,19 @@ typedef struct Lower {
   VEC(Frame *) frame; // of calls
   VEC(Folded) folded;
   const char *why;    // it cannot be done
-} Lower;
+};
 
 enum { TILE_CONSTANTS = 1 << 20, TILE_TEMPS = 1 << 21 };  // buffers of these kinds, numbered from here while lowering
 
 // Something is asked for: the element of leaf `leaf` of an instruction at the indices `map` (an Affine a dimension).
-typedef struct Ask {
+struct Ask {
   Frame *frame;
   const HlInst *inst;
   int leaf;
   const Affine *map;
   int scope;
   bool raw;           // as bits that are only moved: a complex number or small float as an unsigned integer of its size
-} Ask;
+};
 
 typedef Val LowerFn(Lower *l, const Ask *ask);
 LowerFn tile_pointwise, tile_complex, tile_convert, tile_bitcast_convert, tile_reduce_precision, tile_compare,
@@ -195,6 +201,7 @@ bool tile_may_move(const HlInst *inst);                        // it only moves 
 bool *tile_find_moved(HlArena *arena, const HlComp *comp);
 Frame *tile_frame(Lower *l, const HlComp *comp);
 Frame *tile_call_frame(Lower *l, Frame *up, const HlInst *inst);
+Frame *tile_branch_frame(Lower *l, Frame *up, const HlInst *inst, int branch);  // of a conditional
 Val tile_compute(Lower *l, const Ask *ask);                    // by its rule
 Val tile_fail(Lower *l, const char *why);
 // The element of an ask; of operand k of its instruction at other indices.

@@ -169,8 +169,8 @@ static Val parameter(Lower *l, const Ask *ask) {
   if (f->bound)
     return f->bound[p];
   if (f->up)
-    return tile_operand_leaf(l, &(Ask){.frame = f->up, .inst = f->call}, p, ask->leaf, ask->map,
-                             ask->scope, ask->raw);
+    return tile_operand_leaf(l, &(Ask){.frame = f->up, .inst = f->call}, f->first_operand + p,
+                             ask->leaf, ask->map, ask->scope, ask->raw);
   return load_leaf(l, f->first_buffer[p] + ask->leaf, cpu_leaf(ask->inst->shape, ask->leaf),
                    ask->map, ask->scope, ask->raw);
 }
@@ -191,7 +191,7 @@ static Val element(Lower *l, const Ask *ask) {
 
 Val tile_compute(Lower *l, const Ask *ask) {
   Val there;
-  if (l->box && tile_box_has(l, ask, &there))
+  if ((l->box && tile_box_has(l, ask, &there)) || (l->given && l->given(l, ask, &there)))
     return there;
   switch (ask->inst->op) {
   case HL_OP_PARAMETER: return parameter(l, ask);
@@ -261,15 +261,24 @@ static Val marks(Lower *l, const Ask *ask) {
 
 // --- Calls ----------------------------------------------------------------------------------------
 
-Frame *tile_call_frame(Lower *l, Frame *up, const HlInst *inst) {
+static Frame *frame_of(Lower *l, Frame *up, const HlInst *inst, const HlComp *comp, int first) {
   for (int k = 0; k < l->frame.n; k++)
-    if (l->frame.at[k]->up == up && l->frame.at[k]->call == inst)
+    if (l->frame.at[k]->up == up && l->frame.at[k]->call == inst && l->frame.at[k]->comp == comp)
       return l->frame.at[k];
-  Frame *frame = tile_frame(l, hl_to_apply(inst));
+  Frame *frame = tile_frame(l, comp);
   frame->up = up;
   frame->call = inst;
+  frame->first_operand = first;
   vec_push_in(l->arena, &l->frame, frame);
   return frame;
+}
+
+Frame *tile_call_frame(Lower *l, Frame *up, const HlInst *inst) {
+  return frame_of(l, up, inst, hl_to_apply(inst), 0);
+}
+
+Frame *tile_branch_frame(Lower *l, Frame *up, const HlInst *inst, int branch) {
+  return frame_of(l, up, inst, hl_called(inst, branch), branch + 1);
 }
 
 static Val call(Lower *l, const Ask *ask) {

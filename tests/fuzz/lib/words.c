@@ -61,7 +61,9 @@ static const char *const npy_words[] = {
     "<c8", "<c16", "|i1", "|u1", "<i8", "<u8", ".npy", "PK\x03\x04", "PK\x01\x02", "PK\x05\x06", "PK\x06\x06", "PK\x06\x07"};
 static const char *const flags[] = {
 #define FLAG(field, ...) #field,
-#define OTHER(field, ...) #field,
+#define ASIDE FLAG
+#define OTHER FLAG
+#define PAST FLAG
 #define GONE(field) #field,
 #include "tool/flags.def"
 };
