@@ -157,7 +157,7 @@ static void say(Drawing *d, Stat stat, const char *text) {
   field_part(&d->said, 4, &d->value);
 }
 
-static void stat_int(Drawing *d, HlBuf *out, int field, Stat stat, int64_t value) {
+static void stat_int(Drawing *d, HlBuf *out, uint32_t field, Stat stat, int64_t value) {
   field_int(&d->value, 1, stat);
   field_int(&d->value, 4, value);
   field_part(out, field, &d->value);
