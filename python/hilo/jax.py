@@ -178,7 +178,7 @@ def _jit_info(jitted: Any) -> Any:
   """What jax.jit was told, static arguments among it; None: it does not say. Releases before 0.6 keep it in closures."""
   if hasattr(jitted, "_jit_info"):
     return jitted._jit_info
-  for function in (jitted.lower, getattr(jitted.lower, "__wrapped__", None)):
+  for function in (jitted.eval_shape, getattr(jitted.eval_shape, "__wrapped__", None)):
     for cell in getattr(function, "__closure__", None) or ():
       if hasattr(cell.cell_contents, "static_argnums"):
         return cell.cell_contents

@@ -142,20 +142,19 @@ static void bind(Context *context, const char *name, const FfiTarget *target,
   hl_register_custom_call(context->cx, name, kernel, hl_cx_lookup(context->cx, key));
 }
 
-static const char *const callbacks[] = {"xla_ffi_python_cpu_callback",
-                                        "xla_ffi_partitioned_python_cpu_callback"};
+static const HlCallTarget callbacks[] = {HL_CALL_PYTHON, HL_CALL_PYTHON_PARTS};
 
 // The routines that Hilo has itself are not taken from others, and callbacks are called as told (callback.c).
 static bool is_ours(const char *name) {
   for (int k = 0; k < HL_COUNT_OF(callbacks); k++)
-    if (strcmp(name, callbacks[k]) == 0)
+    if (hl_call_named(name) == callbacks[k])
       return true;
   return hl_routine_call(name).routine != HL_ROUTINE_NONE;
 }
 
 void ffi_bind(Context *context) {
   for (int k = 0; k < HL_COUNT_OF(callbacks) && context->known == 0; k++)
-    bind(context, callbacks[k], NULL, callback_kernel);
+    bind(context, hl_call_info[callbacks[k]].name, NULL, callback_kernel);
   pthread_mutex_lock(&lock);
   const FfiTarget *newest = targets;
   const uint64_t next = n_targets + 1;

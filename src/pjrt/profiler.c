@@ -8,7 +8,7 @@
 //   XPlane: id = 1, name = 2, lines = 3, event_metadata = 4, stat_metadata = 5 (maps: key = 1, value = 2)
 //   XLine: id = 1, name = 2, timestamp_ns = 3, events = 4
 //   XEvent: metadata_id = 1, offset_ps = 2, duration_ps = 3, stats = 4
-//   XStat: metadata_id = 1, int64_value = 4, str_value = 5
+//   XStat: metadata_id = 1, int64_value = 4, ref_value = 7 (a text: the name of an XStatMetadata)
 //   XEventMetadata: id = 1, name = 2, stats = 5; XStatMetadata: id = 1, name = 2
 
 #include <inttypes.h>
@@ -101,7 +101,10 @@ typedef struct Span {  // a run
 
 typedef struct Drawing {
   HlBuf plane, part, value;
+  HlBuf said;  // XStats of events, those of one metadata together
+  HlBuf ends;  // size_t by metadata: where they end
   int64_t n_metadata;
+  int64_t n_stats;  // XStatMetadata
   Bar *bar;
   int64_t n_bars, bar_room;
   Span *run;
@@ -134,12 +137,24 @@ static Span *new_run(Drawing *d) {
   return &d->run[d->n_runs++];
 }
 
-static void stat_text(Drawing *d, HlBuf *out, int field, Stat stat, const char *text) {
+static void put_stat_name(Drawing *d, int64_t id, const char *name) {
+  HlBuf entry = {0};
+  field_int(&d->value, 1, id);
+  field_text(&d->value, 2, name);
+  field_int(&entry, 1, id);
+  field_part(&entry, 2, &d->value);
+  field_part(&d->plane, 5, &entry);
+  hl_buf_free(&entry);
+}
+
+// A text that all events of a metadata have.
+static void say(Drawing *d, Stat stat, const char *text) {
   if (!text || !*text)
     return;
+  put_stat_name(d, ++d->n_stats, text);
   field_int(&d->value, 1, stat);
-  field_text(&d->value, 5, text);
-  field_part(out, field, &d->value);
+  field_int(&d->value, 7, d->n_stats);
+  field_part(&d->said, 4, &d->value);
 }
 
 static void stat_int(Drawing *d, HlBuf *out, int field, Stat stat, int64_t value) {
@@ -151,6 +166,7 @@ static void stat_int(Drawing *d, HlBuf *out, int field, Stat stat, int64_t value
 // Ends an XEventMetadata in `part`.
 static void end_metadata(Drawing *d, int64_t id) {
   HlBuf entry = {0};
+  hl_buf_add(&d->ends, &d->said.n, sizeof d->said.n);
   field_int(&entry, 1, id);
   field_part(&entry, 2, &d->part);
   field_part(&d->plane, 4, &entry);
@@ -165,11 +181,11 @@ static void step_metadata(Drawing *d, int64_t id, const Core *core, const HlCpuS
   HlBuf *out = &d->part;
   field_int(out, 1, id);
   field_text(out, 2, step->inst->name->text);
-  stat_text(d, out, 5, STAT_OP, step->inst->name->text);
-  stat_text(d, out, 5, STAT_MODULE, core->name);
-  stat_text(d, out, 5, STAT_NAME, from.op_name);
-  stat_text(d, out, 5, STAT_SOURCE, source);
-  stat_text(d, out, 5, STAT_KIND, step->kind);
+  say(d, STAT_OP, step->inst->name->text);
+  say(d, STAT_MODULE, core->name);
+  say(d, STAT_NAME, from.op_name);
+  say(d, STAT_SOURCE, source);
+  say(d, STAT_KIND, step->kind);
   stat_int(d, out, 5, STAT_FLOPS, (int64_t)step->flops);
   stat_int(d, out, 5, STAT_BYTES, (int64_t)step->bytes);
   end_metadata(d, id);
@@ -178,7 +194,7 @@ static void step_metadata(Drawing *d, int64_t id, const Core *core, const HlCpuS
 static void run_metadata(Drawing *d, int64_t id, const Core *core) {
   field_int(&d->part, 1, id);
   field_text(&d->part, 2, core->name);
-  stat_text(d, &d->part, 5, STAT_MODULE, core->name);
+  say(d, STAT_MODULE, core->name);
   end_metadata(d, id);
 }
 
@@ -271,6 +287,9 @@ static void put_bar(Drawing *d, HlBuf *line, const Bar *bar, double zero) {
   field_int(&d->part, 3, picoseconds(bar->seconds));
   if (bar->chunks > 0)
     stat_int(d, &d->part, 4, STAT_CHUNKS, bar->chunks);
+  const size_t *end = (const size_t *)(const void *)d->ends.at + bar->metadata - 1;
+  const size_t said = bar->metadata > 1 ? end[-1] : 0;
+  hl_buf_add(&d->part, d->said.at + said, *end - said);
   field_part(line, 4, &d->part);
 }
 
@@ -296,29 +315,22 @@ static void put_lines(Drawing *d, double epoch) {
   hl_buf_free(&line);
 }
 
-static void put_stat_names(Drawing *d) {
-  for (int stat = 1; stat < N_STATS; stat++) {
-    field_int(&d->value, 1, stat);
-    field_text(&d->value, 2, stat_name[stat]);
-    field_int(&d->part, 1, stat);
-    field_part(&d->part, 2, &d->value);
-    field_part(&d->plane, 5, &d->part);
-  }
-}
-
 static void draw(PLUGIN_Profiler *profiler) {
-  Drawing d = {0};
+  Drawing d = {.n_stats = N_STATS};
   field_int(&d.plane, 1, 1);
   field_text(&d.plane, 2, "/device:CUSTOM:hilo");
   for (int k = 0; k < profiler->n; k++)
     add_core(&d, profiler->core[k]);
   place_runs(&d);
   put_lines(&d, profiler->epoch);
-  put_stat_names(&d);
+  for (int stat = 1; stat < N_STATS; stat++)
+    put_stat_name(&d, stat, stat_name[stat]);
   field_part(&profiler->space, 1, &d.plane);
   hl_buf_free(&d.plane);
   hl_buf_free(&d.part);
   hl_buf_free(&d.value);
+  hl_buf_free(&d.said);
+  hl_buf_free(&d.ends);
   free(d.bar);
   free(d.run);
 }
@@ -394,10 +406,14 @@ static PLUGIN_Profiler_Error *destroy(PLUGIN_Profiler_Args *args) {
   return NULL;
 }
 
+// Clients give memory when they know the size, or read what they find here, which stays until the profiler goes.
 static PLUGIN_Profiler_Error *collect_data(PLUGIN_Profiler_CollectData_Args *args) {
   const HlBuf *space = &args->profiler->space;
-  if (args->buffer && space->n > 0)
-    memcpy(args->buffer, space->at, space->n);
+  uint8_t *own = (uint8_t *)space->at;
+  if (!args->buffer)
+    args->buffer = own;
+  else if (space->n > 0 && args->buffer != own)
+    memcpy(args->buffer, own, space->n);
   args->buffer_size_in_bytes = space->n;
   return NULL;
 }
