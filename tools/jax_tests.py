@@ -10,8 +10,8 @@ with or without .py. The Python that runs this script runs the tests, so it need
 
 run: one process of pytest at a time. A test that computes longer than --test-timeout, or takes five times as long without an end, or
 in which the process dies, is noted as `timeout` or `crashed`, and a new process goes on behind it. DIR/FILE.json gets every test's outcome, with message and
-end of the traceback of a failure. --again runs only tests that did not pass the last time, and puts their outcomes in place of
-the old ones.
+end of the traceback of a failure. --again runs only tests that did not pass the last time or did not get their turn, and puts their
+outcomes in place of the old ones.
 
 compare: reads the JSON files of both folders. Prints, a line a file, what passed, failed and was skipped on both, and which share
 of BASE's passes OTHER passes; with --failures also every test that BASE passes and OTHER does not, grouped by its message. The
@@ -34,7 +34,7 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TEXT_LIMIT, TRACE_LINES = 4000, 30
+TEXT_LIMIT, LINE_LIMIT, TRACE_LINES = 4000, 180, 30
 
 # The part that pytest loads (-p jax_tests): it writes a line of JSON when a test begins and one when it has ended, so that whoever
 # watches knows which test a process died in.
@@ -118,13 +118,13 @@ def text_of(path):
 class Run:
     """One file's tests, over as many processes as it takes."""
 
-    def __init__(self, o, name, folder):
-        self.o, self.name, self.folder = o, name, folder
+    def __init__(self, o, name, folder, good):
+        self.o, self.name, self.folder, self.good = o, name, folder, good  # good: names that need not run again
         self.log = os.path.join(folder, "log")
         self.output = os.path.join(folder, "output")
         self.tests, self.collect, self.finished = {}, None, False
 
-    def environment(self, only):
+    def environment(self, only=None):
         o, env = self.o, dict(os.environ)
         env.update(JAX_PLATFORMS=o.backend, JAX_NUM_GENERATED_CASES=str(o.cases), JAX_SKIP_SLOW_TESTS="0" if o.slow else "1",
                    JAX_TESTS_LOG=self.log, PYTHONDONTWRITEBYTECODE="1", PYTHONFAULTHANDLER="1")
@@ -133,7 +133,7 @@ class Run:
             env["JAX_ENABLE_X64"] = "1"
         if o.library and o.backend != "cpu":
             env["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"{o.backend}:{os.path.abspath(o.library)}"
-        for name, names in (("DONE", self.tests), ("ONLY", only)):
+        for name, names in (("DONE", [*self.good, *self.tests]), ("ONLY", only)):
             env.pop("JAX_TESTS_" + name, None)
             if names is not None:
                 env["JAX_TESTS_" + name] = os.path.join(self.folder, name)
@@ -146,22 +146,22 @@ class Run:
         return [sys.executable, "-m", "pytest", "-q", "-p", "jax_tests", "-p", "no:cacheprovider", "--tb=native", "-rN",
                 "--no-header", os.path.join("tests", self.name + ".py"), *(["-k", self.o.k] if self.o.k else []), *more]
 
-    def all(self, only):
+    def all(self):
         """Starts processes until every test has an outcome or the time is up."""
         end = time.time() + self.o.file_timeout
         while not self.finished and time.time() < end:
             before = len(self.tests)
-            how = self.one(only, end)
+            how = self.one(end)
             if how == "done" or (how != "time" and len(self.tests) == before):
                 self.finished = how == "done"
                 return
 
-    def one(self, only, end):
+    def one(self, end):
         """One process: returns "done" where it went through, "time" where the file's time was up, "died" elsewhere."""
         open(self.log, "w").close()
         root = os.path.dirname(os.path.abspath(self.o.tests))
         with open(self.output, "w") as out:
-            child = subprocess.Popen(self.command(), cwd=root, env=self.environment(only), stdout=out, stderr=out,
+            child = subprocess.Popen(self.command(), cwd=root, env=self.environment(), stdout=out, stderr=out,
                                      stdin=subprocess.DEVNULL, start_new_session=True)
         running, since, read, why = None, time.time(), 0, None
         test, used = None, 0
@@ -219,8 +219,9 @@ class Run:
     def stop(self, child):
         """Ends a process that takes too long, by a signal at which Python says where it stands."""
         if self.o.gdb:
-            self.gdb = subprocess.run(["gdb", "-p", str(child.pid), "-batch", "-ex", "bt 25"], stdout=subprocess.PIPE,
-                                      stderr=subprocess.DEVNULL, text=True).stdout[-TEXT_LIMIT:]
+            said = subprocess.run(["gdb", "-p", str(child.pid), "-batch", "-ex", "bt 25"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True).stdout
+            self.gdb = "\n".join(line[:LINE_LIMIT] for line in said.splitlines() if line.startswith("#"))
         os.killpg(child.pid, signal.SIGABRT)
         try:
             child.wait(5)
@@ -257,21 +258,21 @@ class Run:
         except subprocess.TimeoutExpired:
             return "gdb: no end"
         at = [m.start() for m in re.finditer(r"received signal|exited", done.stdout)]
-        return done.stdout[max(0, at[-1] - 80) if at else -TEXT_LIMIT:][:TEXT_LIMIT]
+        said = done.stdout[max(0, at[-1] - 80) if at else -TEXT_LIMIT:]
+        return "\n".join(line[:LINE_LIMIT] for line in said.splitlines())[:TEXT_LIMIT]
 
 
 def run_file(o, name):
     path = os.path.join(o.out, name + ".json")
     old = json.load(open(path)) if o.again and os.path.exists(path) else None
-    only = [t for t, row in old["tests"].items() if row["outcome"] not in ("passed", "skipped")] if old else None
+    good = {t: row for t, row in old["tests"].items() if row["outcome"] in ("passed", "skipped")} if old else {}
     begin = time.time()
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(o, name, folder)
-        if only != []:
-            run.all(only)
+        run = Run(o, name, folder, good)
+        run.all()
     tests = {**(old["tests"] if old else {}), **run.tests}
     result = {"file": name, "backend": o.backend, "cases": o.cases, "x64": o.x64, "seconds": round(time.time() - begin, 1),
-              "finished": run.finished or only == [], "collect": run.collect, "tests": tests}
+              "finished": run.finished, "collect": run.collect, "tests": tests}
     with open(path + ".new", "w") as out:
         json.dump(result, out, indent=1)
     os.replace(path + ".new", path)
@@ -396,6 +397,7 @@ def main():
     if o.command == "compare":
         return compare(o)
     os.makedirs(o.out, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the process of the tests ends, too
     for name in o.files:
         run_file(o, name)
     return 0

@@ -83,7 +83,7 @@ bool hl_cpu_execute(HlCx *cx, HlCpuProgram *program, const HlEvalOptions *option
 
 // Steps of one kind.
 typedef struct HlCpuSteps {
-  const char *kind;            // of a kernel; "copy", "branch", "interpret"
+  const char *kind;            // of a kernel; "copy", "branch", "loop", "interpret"
   const char *op;              // "interpret": the op
   const char *why;             // "interpret": why nothing faster computes it
   int64_t n;                   // steps

@@ -74,6 +74,10 @@ typedef bool HlCustomCall(HlCx *cx, void *user, const HlInst *inst, const HlLite
 // Registers a kernel for a target in this context, before the built-in table and instead of one registered before. `user`
 // is handed to it; it stays the caller's, as long as the context may run the kernel.
 void hl_register_custom_call(HlCx *cx, const char *target, HlCustomCall *kernel, void *user);
+// Whether a kernel computes custom calls of this target: one registered here, or Hilo's own.
+bool hl_knows_custom_call(const HlCx *cx, const char *target);
+// For which logical device a kernel that is given this context computes.
+int hl_eval_device(const HlCx *cx);
 
 #ifdef __cplusplus
 }

@@ -46,6 +46,13 @@ static const OwnKernel *registered(Interp *in, const char *target) {
   return own;
 }
 
+bool hl_knows_custom_call(const HlCx *cx, const char *target) {
+  HlArena *arena = hl_arena_new();
+  const bool is_registered = hl_cx_lookup(cx, key_of(arena, target)) != NULL;
+  hl_arena_free(arena);
+  return is_registered || hl_call_named(target) != HL_CALL_OTHER || custom_is_lapack(target);
+}
+
 // --- Finding a kernel ----------------------------------------------------------------------------
 
 static CustomKernel *built_in(const char *target) {

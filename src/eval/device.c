@@ -347,10 +347,19 @@ static void *run_worker(void *user) {
   return NULL;
 }
 
+static const char device_number[] = "eval:device";
+
+int hl_eval_device(const HlCx *cx) {
+  const int *device = hl_cx_lookup(cx, device_number);
+  return device ? *device : 0;
+}
+
 static bool make_worker(HlCx *cx, Cluster *cluster, Worker *worker, int device) {
   worker->cx = cluster->n_devices > 1 ? hl_cx_new() : NULL;
-  if (worker->cx)
+  if (worker->cx) {
     *hl_cx_limits(worker->cx) = *hl_cx_limits(cx);
+    hl_cx_register_copy(worker->cx, device_number, &device, sizeof device);
+  }
   worker->in = interp_new_device(worker->cx ? worker->cx : cx, cx, cluster, device);
   return worker->in != NULL;
 }

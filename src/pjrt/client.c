@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/pool/pool.h"
 #include "pjrt/client.h"
 #include "pjrt/remote.h"
 
@@ -150,6 +151,7 @@ static void client_free(PJRT_Client *client) {
   for (int k = 0; client->device && k < client->n_devices; k++)
     device_deinit(&client->device[k]);
   hl_cpu_threads_unref(client->threads);
+  tasks_free(client->tasks);
   cpu_alloc_free(client->alloc);
   free(client->topology.description);
   free(client->device);
@@ -172,12 +174,13 @@ static PJRT_Error *make_parts(PJRT_Client *client, const PJRT_Client_Create_Args
   hl_cx_free(cx);
   client->alloc = cpu_alloc_new(keep_bytes);
   client->dispatcher = dispatcher_new();
+  client->tasks = tasks_new(cpu_usable_threads());
   if (processes > 1) {
     const KeyValues store = {args->kv_get_callback, args->kv_get_user_arg, args->kv_put_callback,
                              args->kv_put_user_arg};
     client->remote = remote_new(&store, client->process, processes, client->n_local, count, &error);
   }
-  if (!error && (!client->alloc || !client->threads || !client->dispatcher ||
+  if (!error && (!client->alloc || !client->threads || !client->dispatcher || !client->tasks ||
                  !list_devices(client, count, processes)))
     error = pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
   return error;

@@ -30,8 +30,12 @@ void sessions_free(PJRT_Client *client) {
 }
 
 static bool read_flags(HlCx *cx, const HlAsked *asked, HlFlags *out) {
-  (void)asked;
-  return hl_flags_text(cx, out, getenv("XLA_FLAGS"));
+  if (!hl_flags_debug_options_binary(cx, out, asked->debug_options))
+    return false;
+  for (int k = 0; k < asked->n_overrides; k++)
+    if (!hl_flags_override(cx, out, &asked->overrides[k]))
+      return false;
+  return true;
 }
 
 static bool buf_equal(const HlBuf *a, const HlBuf *b) {
@@ -302,6 +306,7 @@ Core *core_ref(Core *core) {
 void core_unref(Core *core) {
   if (!core || atomic_fetch_sub(&core->refs, 1) > 1)
     return;
+  ffi_end_sites(core);
   hl_cpu_unref(core->program);
   hl_compiled_unref(core->compiled);
   hl_buf_free(&core->optimized);
@@ -373,14 +378,24 @@ static void put_core(PJRT_Client *client, Core *core) {
   }
 }
 
-static Core *find_or_make(HlCx *cx, Wish *wish) {
-  if (!read_wish(cx, wish))
+// What handlers of custom calls prepare belongs to making one.
+static Core *make_whole(Context *context, Wish *wish, Fault **fault) {
+  Core *core = make(context->cx, wish);
+  if (core && (*fault = ffi_instantiate(context, core))) {
+    core_unref(core);
+    core = NULL;
+  }
+  return core;
+}
+
+static Core *find_or_make(Context *context, Wish *wish, Fault **fault) {
+  if (!read_wish(context->cx, wish))
     return NULL;
   PJRT_Client *client = wish->client;
   pthread_mutex_lock(&client->lock);
   Core *core = find_core(client, wish->program, (HlStr){wish->key.at, wish->key.n});
   pthread_mutex_unlock(&client->lock);
-  if (!core && (core = make(cx, wish)))
+  if (!core && (core = make_whole(context, wish, fault)))
     put_core(client, core);
   return core;
 }
@@ -394,9 +409,10 @@ Core *core_compile(PJRT_Client *client, HlStr program, HlStr options, PJRT_Error
   }
   Wish wish = {
       .client = client, .arena = hl_arena_new(), .program = program, .options = options};
-  Core *core = find_or_make(context->cx, &wish);
+  Fault *fault = NULL;
+  Core *core = find_or_make(context, &wish, &fault);
   if (!core)
-    *error = pjrt_fail_cx(context->cx);
+    *error = fault ? pjrt_error(fault) : pjrt_fail_cx(context->cx);
   hl_flags_free(&wish.flags);
   hl_buf_free(&wish.flags_text);
   hl_buf_free(&wish.key);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/kernel/source.h"
 #include "pjrt/plugin.h"
 
 struct PJRT_Error {
@@ -50,12 +51,42 @@ static PJRT_Error_Code code_of(HlErrorKind kind) {
   return PJRT_INTERNAL;
 }
 
+static const HlInst *inst_at(const HlModule *m, HlLoc loc) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (inst->loc == loc)
+        return inst;
+  return NULL;
+}
+
+// A byte of the program's tells its user nothing, the line that he wrote does.
+static void put_place(HlBuf *text, const HlModule *m, const HlDiag *diag) {
+  const HlInst *inst =
+      diag->loc && diag->source == m->source ? inst_at(m, diag->loc) : NULL;
+  if (!inst)
+    return;
+  const CpuSource at = cpu_source(inst);
+  hl_buf_printf(text, "  in %s", m->name->text);
+  if (at.op_name)
+    hl_buf_printf(text, ", op_name \"%s\"", at.op_name);
+  if (at.file)
+    hl_buf_printf(text, ", %s:%d", at.file, at.line);
+  hl_buf_putc(text, '\n');
+}
+
 Fault *fault_of_cx(HlCx *cx) {
+  return fault_of_run(cx, NULL);
+}
+
+Fault *fault_of_run(HlCx *cx, const HlModule *m) {
   HlBuf text = {0};
   for (int k = 0; k < hl_cx_n_diags(cx); k++) {
     const HlDiag *diag = hl_cx_diag(cx, k);
-    if (diag->severity == HL_ERROR)
-      hl_diag_render(diag, false, &text);
+    if (diag->severity != HL_ERROR)
+      continue;
+    hl_diag_render(diag, false, &text);
+    if (m)
+      put_place(&text, m, diag);
   }
   while (text.n > 0 && text.at[text.n - 1] == '\n')
     text.n--;

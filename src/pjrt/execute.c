@@ -17,9 +17,12 @@ typedef struct Run {
   atomic_int waits;             // for so many arguments, and for whoever counts them
   _Atomic(Fault *) fault;       // of the first argument that came to nothing
   PJRT_Event *ready;            // NULL: it is done when the call returns
-  UserData user;                // what custom calls get
+  PJRT_FFI_UserData *user_data; // what custom calls get
+  int n_user_data;
   RemoteRun *remote;            // NULL: all devices are here
   Storage **argument, **result;
+  const int64_t *device;        // their ids
+  int64_t only_device;          // of a portable program
   bool *alone;                  // [number]: of one device's arguments, those that may be written
 } Run;
 
@@ -56,7 +59,8 @@ static Run *run_new(Core *core, int n_devices, const PJRT_ExecuteOptions *option
   PJRT_FFI_UserData *data = (PJRT_FFI_UserData *)(run->result + n_results(run));
   if (n_user)
     memcpy(data, context->data, n_user * sizeof *data);
-  run->user = (UserData){data, (int)n_user};
+  run->user_data = data;
+  run->n_user_data = (int)n_user;
   run->alone = (bool *)(data + n_user);
   return run;
 }
@@ -227,13 +231,23 @@ static Fault *compute(const Run *run) {
   Context *context = context_take(core->client);
   if (!context)
     return fault_new(PJRT_RESOURCE_EXHAUSTED, "out of memory", 13);
-  context->user = &run->user;
+  _Atomic(Fault *) told = NULL;
+  const UserData user = {.data = run->user_data,
+                         .n = run->n_user_data,
+                         .core = core,
+                         .device = run->device,
+                         .run = atomic_fetch_add(&core->client->runs, 1) + 1,
+                         .fault = &told};
+  context->user = &user;
+  profiler_watch(core);
   if (run->remote)
     dispatch_blocks(true);
   const bool good = run_program(run, context->cx);
   if (run->remote)
     dispatch_blocks(false);
-  Fault *fault = good ? NULL : fault_of_cx(context->cx);
+  Fault *fault = atomic_load(&told);
+  if (!good && !fault)
+    fault = fault_of_run(context->cx, hl_compiled_module(core->compiled));
   context->user = NULL;
   context_put(core->client, context);
   return fault;
@@ -369,5 +383,9 @@ PJRT_Error *PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
                      "arguments are given for %zu devices, but %s runs on %d of this process",
                      args->num_devices, core->name, n_devices);
   Run *run = run_new(loaded->core, n_devices, args->options);
-  return run ? execute(args, run) : pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+  if (!run)
+    return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+  run->only_device = args->execute_device ? args->execute_device->description.id : 0;
+  run->device = args->execute_device ? &run->only_device : core->device;
+  return execute(args, run);
 }

@@ -3,22 +3,29 @@
 #define HILO_PJRT_FFI_H
 
 #include "hilo/custom_calls.h"
+#include "pjrt/ffi_api.h"
 #include "pjrt/plugin.h"
 
-// A handler of XLA's FFI: takes a call frame, returns an error or NULL.
-typedef void *FfiHandler(void *call_frame);
-typedef struct FfiStages {
-  FfiHandler *instantiate, *prepare, *initialize, *execute;
-} FfiStages;
+// --- ffi.c: targets ----------------------------------------------------------------------------------
 
 typedef struct FfiTarget {
-  FfiStages stages;
-  int api_version;             // 0: the untyped call of old, void(void *out, const void **in)
-  uint64_t number;             // from 1
+  FfiHandler *stage[FFI_EXECUTE + 1];  // by FfiStage; NULL: there is none
+  void *untyped;                       // the call of old, where there are no stages
+  int minor;                           // of the interface that the handler was compiled for
+  uint64_t number;                     // from 1
+  atomic_bool replaced;                // by a newer one of the name
   struct FfiTarget *next;
   char name[];
 } FfiTarget;
-bool ffi_add(const char *name, size_t n, FfiStages stages, int api_version);
+// The newest of a name is called. NULL: done; it may be one that cannot be called here.
+Fault *ffi_add(const char *name, size_t n, FfiHandler *const *stage, void *untyped);
+const FfiTarget *ffi_find(const char *name);  // NULL: none
+
+// Types of what handlers keep between stages.
+typedef void FfiDeleter(void *object);
+// 0: is to be chosen. Of a type that was registered before the same number comes, or is expected.
+Fault *ffi_add_type(const char *name, size_t n, int64_t *id, FfiDeleter *deleter);
+bool ffi_find_type(int64_t id, FfiDeleter **deleter);
 
 // What a kernel of Hilo's is called with.
 typedef struct FfiBinding {
@@ -26,17 +33,44 @@ typedef struct FfiBinding {
   const Context *context;
 } FfiBinding;
 HlCustomCall ffi_kernel, callback_kernel;
+// Reports what went wrong, in words and by a code that the execution ends with; takes the reference. Always false.
+bool ffi_failed(HlCx *cx, const Context *context, const HlInst *inst, Fault *fault);
+
+// --- ffi_context.c: what handlers ask for --------------------------------------------------------------
+
+// What a handler keeps from one stage to a later one.
+typedef struct FfiKept {
+  int64_t type;                // 0: nothing
+  void *object;
+  FfiDeleter *deleter;
+} FfiKept;
+void ffi_let_go(FfiKept *kept);
+
+struct FfiContext {
+  const UserData *user;        // NULL: no execution
+  int device;                  // logical
+  FfiKept *kept[FFI_EXECUTE];  // by the stage that has set it
+};
+// By which handlers of a minor version are called.
+const FfiApi *ffi_api(int minor);
+static inline Fault *ffi_fault(FfiError *error) { return (Fault *)error; }
+
+// --- ffi_attrs.c ---------------------------------------------------------------------------------------
+
+// The attributes of a call's backend_config, in the arena. NULL: done.
+Fault *ffi_attrs(HlCx *cx, HlArena *arena, const HlInst *inst, FfiAttrs *out);
 
 // --- What the library exports for its Python package ----------------------------------------------------
 
 #define HILO_PJRT_EXPORT __attribute__((visibility("default")))
 
-// Handlers by their stages, or NULL. 0: done.
+// Handlers by their stages, or NULL; api_version 0: `execute` is an untyped call. 0: done.
 HILO_PJRT_EXPORT int hilo_pjrt_register_ffi(const char *name, void *instantiate, void *prepare,
                                             void *initialize, void *execute, int api_version,
                                             unsigned traits);
-HILO_PJRT_EXPORT int hilo_pjrt_register_type(const char *name, long long type_id,
-                                             void *const *functions);
+// What capsules of a type hold: its number, which is chosen and written where it is 0, and what is known of it (may be NULL).
+HILO_PJRT_EXPORT int hilo_pjrt_register_type(const char *name, long long *type_id,
+                                             const void *type_info);
 
 // An array of a callback, row-major, dense; elements below a byte take one each.
 typedef struct HiloCallbackArray {

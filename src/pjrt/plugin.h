@@ -28,6 +28,7 @@ typedef struct Fault {
   const char *text;
 } Fault;
 Fault *fault_new(PJRT_Error_Code code, const char *text, size_t n);
+Fault *fault_of_run(HlCx *cx, const HlModule *m);  // the same, with the lines of the user's that m knows
 Fault *fault_of_cx(HlCx *cx);                    // what a context reported, which forgets it
 Fault *fault_ref(Fault *fault);                  // NULL is fine, as everywhere
 void fault_unref(Fault *fault);
@@ -87,8 +88,8 @@ struct PJRT_Device {
 struct PJRT_TopologyDescription {
   int n;
   PJRT_DeviceDescription **description;
-  PJRT_DeviceDescription *own;                   // NULL: they are a client's devices'
 };
+PJRT_Client *topology_client(const PJRT_TopologyDescription *topology);  // whose devices it describes
 
 typedef struct Core Core;
 typedef struct Remote Remote;                    // remote.h
@@ -97,6 +98,10 @@ typedef struct Remote Remote;                    // remote.h
 typedef struct UserData {
   const PJRT_FFI_UserData *data;
   int n;
+  Core *core;
+  const int64_t *device;                         // ids of the logical devices
+  int64_t run;                                   // number of the execution
+  _Atomic(Fault *) *fault;                       // out: the first one's
 } UserData;
 
 // A context of Hilo's that knows all custom calls of the process. One thread at a time has it.
@@ -106,6 +111,15 @@ typedef struct Context {
   const UserData *user;                          // of the execution under way; NULL: none
   struct Context *next;
 } Context;
+
+// --- tasks.c: threads for what handlers hand over -----------------------------------------------------
+
+typedef struct Tasks Tasks;
+Tasks *tasks_new(int most);                      // NULL: no memory
+void tasks_free(Tasks *tasks);                   // does first what was handed over
+int tasks_threads(const Tasks *tasks);
+// Runs it on a thread, now or later; where there is none (NULL), at once.
+void tasks_add(Tasks *tasks, void (*run)(void *data), void *data);
 
 struct PJRT_Client {
   PJRT_Device *device;
@@ -118,6 +132,8 @@ struct PJRT_Client {
   HlCpuThreads *threads;                         // of all programs
   Dispatcher *dispatcher;
   Remote *remote;                                // NULL: there is one process
+  Tasks *tasks;
+  atomic_llong runs;                             // executions so far
   pthread_mutex_t lock;                          // of what follows
   Context *contexts;                             // that nobody uses
   struct SessionRow *sessions;                   // by their options
@@ -188,6 +204,13 @@ PJRT_Error *buffer_deleted(const PJRT_Buffer *buffer);
 bool array_make(Array *out, int64_t *numbers, HlDtype dtype, int rank, const int64_t *dim, const int64_t *minor_to_major);
 enum { MAX_RANK = 64 };
 
+// --- transfer.c --------------------------------------------------------------------------------------
+
+// The array of a type, sizes and a layout (NULL: row-major), as a client names them.
+PJRT_Error *transfer_array(Array *out, int64_t *numbers, PJRT_Buffer_Type type, const int64_t *dims,
+                           size_t n_dims, const PJRT_Buffer_MemoryLayout *layout);
+PJRT_Error *transfer_no_memory(size_t bytes);
+
 // --- compile.c, executable.c, execute.c --------------------------------------------------------------
 
 typedef struct Slot {                            // a parameter or a result, flattened
@@ -219,6 +242,8 @@ struct Core {
   int n_parameters, n_results;
   HlStr source, options;                         // what it was made of
   HlStr key;                                     // all that the options say, in one order
+  struct FfiSite *site;                          // where it calls handlers, in an order of ffi_call.c
+  int n_sites;
   // What is asked for once and then kept.
   pthread_mutex_t lock;
   HlBuf optimized, assignment;
@@ -257,6 +282,10 @@ PJRT_LoadedExecutable *loaded_new(PJRT_Client *client, Core *core, PJRT_Error **
 extern PJRT_Layouts_Extension layouts_extension;
 extern PJRT_Shardings_Extension shardings_extension;
 extern PJRT_FFI_Extension ffi_extension;
+extern PJRT_Profiler_Extension profiler_extension;
+
+// A program is about to run: it takes part in the profile that is being taken, if any.
+void profiler_watch(Core *core);
 
 struct PJRT_ExecuteContext {
   PJRT_FFI_UserData *data;
@@ -264,5 +293,8 @@ struct PJRT_ExecuteContext {
 };
 // Tells a context of the custom calls that it does not know yet.
 void ffi_bind(Context *context);
+// Makes ready the handlers that a program calls. NULL: done.
+Fault *ffi_instantiate(Context *context, Core *core);
+void ffi_end_sites(Core *core);
 
 #endif

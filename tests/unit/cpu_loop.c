@@ -190,8 +190,9 @@ static void write_loop(HlBuf *out, const char *more, int turns, int n, const cha
   for (int k = 0; k < n; k++)
     hl_buf_printf(&tuple, ", %s", type[k]);
   hl_buf_puts(&tuple, ")");
-  hl_buf_printf(out, "HloModule m\n%sbody {\n  p = %s parameter(0)\n"
-                     "  i = s32[] get-tuple-element(p), index=0\n",
+  hl_buf_printf(out,
+                "HloModule m\n%sbody {\n  p = %s parameter(0)\n"
+                "  i = s32[] get-tuple-element(p), index=0\n",
                 more, tuple.at);
   for (int k = 0; k < n; k++)
     hl_buf_printf(out, "  x%d = %s get-tuple-element(p), index=%d\n", k, type[k], k + 1);
@@ -215,12 +216,12 @@ static void write_loop(HlBuf *out, const char *more, int turns, int n, const cha
 
 #define TYPES(...) ((const char *const[]){__VA_ARGS__})
 #define COUNT(...) ((int)(sizeof(TYPES(__VA_ARGS__)) / sizeof(char *)))
-#define LOOP(act, more, turns, body, types, next)                                   \
-  do {                                                                              \
-    HlBuf text = {0};                                                               \
-    write_loop(&text, more, turns, COUNT types, TYPES types, body, TYPES next);     \
-    act;                                                                            \
-    hl_buf_free(&text);                                                             \
+#define LOOP(act, more, turns, body, types, next)                               \
+  do {                                                                          \
+    HlBuf text = {0};                                                           \
+    write_loop(&text, more, turns, COUNT types, TYPES types, body, TYPES next); \
+    act;                                                                        \
+    hl_buf_free(&text);                                                         \
   } while (0)
 
 // --- Cases -----------------------------------------------------------------------------------------------
@@ -244,8 +245,10 @@ static void state_of_every_type(void **state) {
 static void state_changes_places(void **state) {
   LOOP(check(text.at, 1, true), "", 5, "", ("f32[]", "f32[]", "f32[]"), ("x1", "x2", "x0"));
   LOOP(check(text.at, 1, true), "", 5, "", ("pred[]", "pred[]"), ("x1", "x0"));
-  LOOP(check(text.at, 1, true), "", 7, "  a = f32[5] add(x0, x1)\n", ("f32[5]", "f32[5]"), ("x1", "a"));
-  LOOP(check(text.at, 1, true), "", 7, "  a = s32[] subtract(x0, i)\n", ("s32[]", "s32[]"), ("a", "x0"));
+  LOOP(check(text.at, 1, true), "", 7, "  a = f32[5] add(x0, x1)\n", ("f32[5]", "f32[5]"),
+       ("x1", "a"));
+  LOOP(check(text.at, 1, true), "", 7, "  a = s32[] subtract(x0, i)\n", ("s32[]", "s32[]"),
+       ("a", "x0"));
 }
 
 static void preds(void **state) {
@@ -271,11 +274,12 @@ static void elements_read_and_written(void **state) {
        "  c = f32[] multiply(x0, b)\n  d = f32[1] bitcast(c)\n"
        "  g = f32[9] dynamic-update-slice(x2, d, i)\n",
        ("f32[]", "f32[7]", "f32[9]"), ("c", "x1", "g"));
-  LOOP(check(text.at, 1, true), "", 9,
-       "  z = s32[] constant(0)\n  a = f32[1,5] dynamic-slice(x1, i, z), dynamic_slice_sizes={1,5}\n"
-       "  b = f32[5] bitcast(a)\n  c = f32[5] add(x0, b)\n  d = f32[1,5] bitcast(c)\n"
-       "  g = f32[12,5] dynamic-update-slice(x2, d, j, z)\n",
-       ("f32[5]", "f32[7,5]", "f32[12,5]"), ("c", "x1", "g"));
+  LOOP(
+      check(text.at, 1, true), "", 9,
+      "  z = s32[] constant(0)\n  a = f32[1,5] dynamic-slice(x1, i, z), dynamic_slice_sizes={1,5}\n"
+      "  b = f32[5] bitcast(a)\n  c = f32[5] add(x0, b)\n  d = f32[1,5] bitcast(c)\n"
+      "  g = f32[12,5] dynamic-update-slice(x2, d, j, z)\n",
+      ("f32[5]", "f32[7,5]", "f32[12,5]"), ("c", "x1", "g"));
   // What was written in one turn is read in the next, and before it is written in this one.
   LOOP(check(text.at, 1, true), "", 20,
        "  a = s32[1] dynamic-slice(x0, i), dynamic_slice_sizes={1}\n  b = s32[] bitcast(a)\n"
@@ -286,12 +290,14 @@ static void elements_read_and_written(void **state) {
   LOOP(check(text.at, 1, true), "", 15,
        "  a = s32[1] dynamic-slice(x0, i), dynamic_slice_sizes={1}\n  b = s32[] bitcast(a)\n"
        "  t = s32[] constant(7)\n  c = s32[] remainder(b, t)\n  d = s32[1] bitcast(c)\n"
-       "  g = s32[16] dynamic-update-slice(x0, d, i)\n  h = s32[16] dynamic-update-slice(x1, a, c)\n",
+       "  g = s32[16] dynamic-update-slice(x0, d, i)\n  h = s32[16] dynamic-update-slice(x1, a, "
+       "c)\n",
        ("s32[16]", "s32[16]"), ("g", "h"));
 }
 
 static void memory_of_every_type(void **state) {
-  static const char *const types[] = {"f32", "f64", "bf16", "f16", "s8", "s16", "s64", "u32", "pred"};
+  static const char *const types[] = {"f32", "f64", "bf16", "f16", "s8",
+                                      "s16", "s64", "u32",  "pred"};
   for (int t = 0; t < HL_COUNT_OF(types); t++) {
     char body[600], flat[40], from[40], to[40];
     const char *ty = types[t];
@@ -333,15 +339,77 @@ static void functions(void **state) {
        ("f32[19]", "bf16[19]"), ("c", "h"));
 }
 
+// All branches are computed, and one is taken: of preds the first where it is true, of numbers the last where there is no such.
+static void conditionals(void **state) {
+  static const char branches[] =
+      "half { p = f32[] parameter(0)\n h = f32[] constant(0.5)\n ROOT r = f32[] multiply(p, h) }\n"
+      "more { p = (f32[], f32[]) parameter(0)\n a = f32[] get-tuple-element(p), index=0\n"
+      " b = f32[] get-tuple-element(p), index=1\n ROOT r = f32[] add(a, b) }\n"
+      "same { ROOT p = f32[] parameter(0) }\n";
+  LOOP(check(text.at, 1, true), branches, 9,
+       "  k = s32[] constant(4)\n  c = pred[] compare(i, k), direction=LT\n"
+       "  t = (f32[], f32[]) tuple(x0, x1)\n"
+       "  a = f32[] conditional(c, x0, t), true_computation=half, false_computation=more\n",
+       ("f32[]", "f32[]"), ("a", "x0"));
+  LOOP(check(text.at, 1, true), branches, 9,
+       "  k = s32[] constant(2)\n  c = s32[] subtract(i, k)\n  t = (f32[], f32[]) tuple(x0, x1)\n"
+       "  a = f32[] conditional(c, x0, t, x1), branch_computations={half, more, same}\n",
+       ("f32[]", "f32[]"), ("x1", "a"));
+}
+
+// --- Lines ---------------------------------------------------------------------------------------------
+
+static int count_lines(Rig *r, HlCpuProgram *program) {
+  const HlCpuReport report = hl_cpu_report(r->arena, program);
+  int n = 0;
+  for (int k = 0; k < report.n_steps; k++)
+    n += strcmp(report.step[k].kind, "line") == 0;
+  return n;
+}
+
+// A loop that is none of these, with what may be a line (n at least) beside what may not.
+static void expect_lines(const char *text, uint64_t seed, int n) {
+  Rig r;
+  set_up(&r, text, seed);
+  Program p = compile(&r, false);
+  HlLiteral *out = run_program(&r, p.program, NULL);
+  assert_non_null(out);
+  if (has_code(cpu_level())) {
+    assert_int_equal(count_loops(&r, p.program), 0);
+    if (count_lines(&r, p.program) < n)
+      fail_msg("%d lines\n%s", count_lines(&r, p.program), text);
+  }
+  assert_true(hl_literal_equal(out, r.expected));
+  hl_literal_unref(out);
+  let_go(&p);
+  if (!same_with_and_without(&r))
+    fail_msg("other bits than its steps\n%s", text);
+  tear_down(&r);
+}
+
+static void lines_in_larger_loops(void **state) {
+  // The condition; the counter, a sum and what is put into an array.
+  LOOP(expect_lines(text.at, 1, 2), "", 9,
+       "  a = f32[100] negate(x0)\n  b = s32[] multiply(x1, j)\n  d = s32[1] reshape(b)\n"
+       "  g = s32[16] dynamic-update-slice(x2, d, i)\n",
+       ("f32[100]", "s32[]", "s32[16]"), ("a", "b", "g"));
+  // Rows of two lengths are no line together.
+  LOOP(expect_lines(text.at, 1, 3), "", 9,
+       "  a = f32[100] negate(x0)\n  b = s32[3] add(x1, x1)\n  c = s32[5] add(x2, x2)\n",
+       ("f32[100]", "s32[3]", "s32[5]"), ("a", "b", "c"));
+}
+
 static void what_is_none(void **state) {
   LOOP(expect_none(text.at), "", 4, "  a = f32[100] add(x0, x0)\n", ("f32[100]"), ("a"));
   LOOP(expect_none(text.at), "", 4, "  a = f32[3] add(x0, x0)\n  b = f32[4] add(x1, x1)\n",
        ("f32[3]", "f32[4]"), ("a", "b"));
-  LOOP(expect_none(text.at), "", 4, "  a = f32[4] reverse(x0), dimensions={0}\n", ("f32[4]"), ("a"));
+  LOOP(expect_none(text.at), "", 4, "  a = f32[4] reverse(x0), dimensions={0}\n", ("f32[4]"),
+       ("a"));
   LOOP(expect_none(text.at), "", 4,
        "  a = f32[4] custom-call(x0), custom_call_target=\"Sharding\"\n", ("f32[4]"), ("a"));
-  LOOP(expect_none(text.at), "sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }\n",
-       4, "  z = f32[] constant(0)\n  a = f32[] reduce(x0, z), dimensions={0}, to_apply=sum\n",
+  LOOP(expect_none(text.at),
+       "sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }\n", 4,
+       "  z = f32[] constant(0)\n  a = f32[] reduce(x0, z), dimensions={0}, to_apply=sum\n",
        ("f32[4]", "f32[]"), ("x0", "a"));
 }
 
@@ -355,13 +423,14 @@ typedef struct Value {
 
 typedef struct Gen {
   HlRng rng;
-  int n;         // of a row
+  int n;  // of a row
   Value value[200];
   int n_values;
   HlBuf body;
 } Gen;
 
-static const char *const gen_types[] = {"f32", "s32", "f64", "u32", "s64", "bf16", "s8", "u16", "f16"};
+static const char *const gen_types[] = {"f32",  "s32", "f64", "u32", "s64",
+                                        "bf16", "s8",  "u16", "f16"};
 
 static int below(Gen *g, int n) {
   return (int)hl_rng_below(&g->rng, n);
@@ -399,9 +468,10 @@ static const Value *some(Gen *g, const char *type, bool row) {
 static void gen_op(Gen *g) {
   static const char *const unary[] = {"negate", "copy", "sign"};
   static const char *const floats[] = {"floor", "abs", "sqrt", "ceil"};
-  static const char *const binary[] = {"add", "subtract", "multiply", "maximum", "minimum", "divide"};
-  static const char *const bits[] = {"and", "or", "xor", "remainder", "shift-left",
-                                     "shift-right-logical"};
+  static const char *const binary[] = {"add",     "subtract", "multiply",
+                                       "maximum", "minimum",  "divide"};
+  static const char *const bits[] = {"and",       "or",         "xor",
+                                     "remainder", "shift-left", "shift-right-logical"};
   static const char *const directions[] = {"LT", "LE", "EQ", "NE", "GT", "GE"};
   const Value *a = &g->value[below(g, g->n_values)], *b = some(g, a->type, a->row);
   b = b ? b : a;
@@ -418,7 +488,9 @@ static void gen_op(Gen *g) {
   switch (below(g, 6)) {
   case 0:
     add_value(g, a->type, a->row);
-    hl_buf_printf(&g->body, "%s(%s)\n", f && below(g, 2) ? floats[below(g, 4)] : unary[below(g, a->type[0] == 'u' ? 2 : 3)],
+    hl_buf_printf(&g->body, "%s(%s)\n",
+                  f && below(g, 2) ? floats[below(g, 4)]
+                                   : unary[below(g, a->type[0] == 'u' ? 2 : 3)],
                   a->name);
     break;
   case 1:
@@ -440,23 +512,25 @@ static void gen_op(Gen *g) {
   default:
     add_value(g, a->type, a->row);
     hl_buf_printf(&g->body, "%s(%s, %s)\n",
-                  !f && below(g, 3) == 0 ? bits[below(g, 6)] : binary[below(g, 6)], a->name, b->name);
+                  !f && below(g, 3) == 0 ? bits[below(g, 6)] : binary[below(g, 6)], a->name,
+                  b->name);
     break;
   }
 }
 
 // What is next: some value of the type, or the same again.
-static void gen_loop(HlBuf *out, uint64_t seed) {
+static void gen_loop(HlBuf *out, uint64_t seed, bool is_long) {
   enum { LEAVES = 7, OPS = 25 };
   Gen *g = calloc(1, sizeof *g);
   g->rng = (HlRng){seed};
   static const int lengths[] = {1, 2, 5, 8, 16, 19, 32};
   g->n = lengths[below(g, HL_COUNT_OF(lengths))];
   char shape[LEAVES][40], next[LEAVES][8];
-  const char *types[LEAVES], *nexts[LEAVES];
+  const char *types[LEAVES + 1] = {[LEAVES] = "f32[100]"}, *nexts[LEAVES + 1] = {[LEAVES] = "big"};
   for (int k = 0; k < LEAVES; k++) {
     Value *v = &g->value[g->n_values++];
-    *v = (Value){.type = gen_types[below(g, HL_COUNT_OF(gen_types))], .row = g->n > 1 && below(g, 2)};
+    *v = (Value){.type = gen_types[below(g, HL_COUNT_OF(gen_types))],
+                 .row = g->n > 1 && below(g, 2)};
     snprintf(v->name, sizeof v->name, "x%d", k);
     shape_of(g, shape[k], sizeof shape[k], v->type, v->row);
     types[k] = shape[k];
@@ -468,7 +542,10 @@ static void gen_loop(HlBuf *out, uint64_t seed) {
     snprintf(next[k], sizeof next[k], "%s", v ? v->name : g->value[k].name);
     nexts[k] = next[k];
   }
-  write_loop(out, "", 1 + below(g, 9), LEAVES, types, g->body.at ? g->body.at : "", nexts);
+  if (is_long)
+    hl_buf_printf(&g->body, "  big = f32[100] negate(x%d)\n", (int)LEAVES);
+  write_loop(out, "", 1 + below(g, 9), LEAVES + is_long, types, g->body.at ? g->body.at : "",
+             nexts);
   hl_buf_free(&g->body);
   free(g);
 }
@@ -479,8 +556,11 @@ static void random_loops(void **state) {
   int n_loops = 0;
   for (int k = 0; k < n; k++) {
     HlBuf text = {0};
-    gen_loop(&text, (uint64_t)k + 1);
+    gen_loop(&text, (uint64_t)k + 1, false);
     n_loops += compare(text.at, (uint64_t)k, true);
+    hl_buf_free(&text);
+    gen_loop(&text, (uint64_t)k + 1, true);  // in lines, among other steps
+    assert_true(!compare(text.at, (uint64_t)k, true) || !has_code(cpu_level()));
     hl_buf_free(&text);
   }
   assert_true(n_loops > n / 2);  // others convert 64 bits to few, say
@@ -488,13 +568,14 @@ static void random_loops(void **state) {
 
 // --- In a program -----------------------------------------------------------------------------------------
 
-#define HALVES \
-  "HloModule m\nbody { p = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n" \
-  " x = f32[] get-tuple-element(p), index=1\n o = s32[] constant(1)\n j = s32[] add(i, o)\n" \
+#define HALVES                                                                                    \
+  "HloModule m\nbody { p = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), "        \
+  "index=0\n"                                                                                     \
+  " x = f32[] get-tuple-element(p), index=1\n o = s32[] constant(1)\n j = s32[] add(i, o)\n"      \
   " h = f32[] constant(0.5)\n y = f32[] multiply(x, h)\n ROOT r = (s32[], f32[]) tuple(j, y) }\n" \
-  "goes { p = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n" \
-  " n = s32[] constant(100)\n ROOT c = pred[] compare(i, n), direction=LT }\n" \
-  "ENTRY e { z = s32[] parameter(0)\n x = f32[] parameter(1)\n t = (s32[], f32[]) tuple(z, x)\n" \
+  "goes { p = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"            \
+  " n = s32[] constant(100)\n ROOT c = pred[] compare(i, n), direction=LT }\n"                    \
+  "ENTRY e { z = s32[] parameter(0)\n x = f32[] parameter(1)\n t = (s32[], f32[]) tuple(z, x)\n"  \
   " ROOT w = (s32[], f32[]) while(t), condition=goes, body=body }"
 
 static void count_values(void *user, int device, const HlInst *inst, const HlLiteral *value) {
@@ -554,6 +635,8 @@ int main(void) {
       cmocka_unit_test(memory_of_every_type),
       cmocka_unit_test(constants_and_fusions),
       cmocka_unit_test(functions),
+      cmocka_unit_test(conditionals),
+      cmocka_unit_test(lines_in_larger_loops),
       cmocka_unit_test(what_is_none),
       cmocka_unit_test(random_loops),
       cmocka_unit_test(steps_are_limited),

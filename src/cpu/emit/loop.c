@@ -151,9 +151,7 @@ static bool add(Loop *l, int i, int k) {
   EmitTyped *out = &l->value[i][k];
   switch (op->kind) {
   case LOOP_STATE: *out = state(l, op, k); return true;
-  case LOOP_GIVEN:
-    *out = op->row ? state(l, op, k) : loaded(l, op, k);
-    return true;
+  case LOOP_GIVEN: *out = op->row ? state(l, op, k) : loaded(l, op, k); return true;
   case LOOP_LOAD: *out = loaded(l, op, k); return true;
   case LOOP_CONST: return emit_select(l->body, &op->op, (EmitTyped *const[3]){NULL}, out);
   case LOOP_OP: return compute(l, op, k, out);

@@ -17,7 +17,14 @@
 
 #include <string.h>
 
-enum { TAIL_MASK = 7, COMPARE_MASK = 1, MASK4 = WRITE_MASK4, MASK8, FIRST_SPILL, BOUNCE = WRITE_BOUNCE };
+enum {
+  TAIL_MASK = 7,
+  COMPARE_MASK = 1,
+  MASK4 = WRITE_MASK4,
+  MASK8,
+  FIRST_SPILL,
+  BOUNCE = WRITE_BOUNCE
+};
 enum { MAX_REGS = WRITE_MAX_REGS, VEX_SCRATCH = WRITE_VEX_SCRATCH, SLOT = WRITE_SLOT };
 enum {
   BLOCK = 16,
@@ -704,8 +711,7 @@ Write write_of(const EmitBody *body, X86Code *code) {
   write_note_uses(&w, &body->loop);
   for (int v = 0; v < n; v++)
     w.in_loop[v] = w.last[v] >= 0;
-  w.has_stages =
-      !w.small && body->folds.n == 0 && !body->is_loop && emit_stages(body, &w.stages);
+  w.has_stages = !w.small && body->folds.n == 0 && !body->is_loop && emit_stages(body, &w.stages);
   w.first_kept = FIRST_SPILL;
   w.n_spills = w.most_spills = FIRST_SPILL + BLOCK * w.stages.n_kept;
   w.pool_label = x86_label(code);

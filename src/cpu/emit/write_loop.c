@@ -237,7 +237,8 @@ void emit_write_loop(const EmitBody *body, int n_slots, int rest, X86Code *code)
   Write w = write_of(body, code);
   int frame;
   w.rest = rest;
-  w.small = !body->evex && (is_small(&body->entry) || is_small(&body->loop) || is_small(&body->after));
+  w.small =
+      !body->evex && (is_small(&body->entry) || is_small(&body->loop) || is_small(&body->after));
   w.done = x86_label(code);
   choose_registers(&w, n_slots);
   begin(&w, &frame);

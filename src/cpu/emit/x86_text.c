@@ -129,7 +129,9 @@ static void put_gpr_rm(HlBuf *out, const X86Code *code, const X86Gpr *inst, int 
 static void put_gpr(HlBuf *out, const X86Code *code, const X86Gpr *inst, int next) {
   const X86Info *info = &x86_info[inst->op];
   const bool extends = inst->op == X86_MOVZX1 || inst->op == X86_MOVZX2;
-  const int bytes = info->w_vex || info->unit == 8 ? 8 : info->unit < 4 && !extends ? info->unit : 4;
+  const int bytes = info->w_vex || info->unit == 8 ? 8
+                    : info->unit < 4 && !extends   ? info->unit
+                                                   : 4;
   hl_buf_printf(out, "%s ", info->vex);
   if (info->form == X86_RM || info->form == X86_RMV)
     hl_buf_printf(out, "%s,", gpr_name(inst->reg, bytes));
@@ -171,7 +173,8 @@ void x86_print_inst(HlBuf *out, const X86Code *code, const X86Note *note) {
 // What stands between instructions: they are aligned, and behind them are constants.
 static void put_gap(HlBuf *out, int from, int to) {
   if (to > from)
-    hl_buf_printf(out, "%6x  (%d bytes between: to align, or constants)\n", (unsigned)from, to - from);
+    hl_buf_printf(out, "%6x  (%d bytes between: to align, or constants)\n", (unsigned)from,
+                  to - from);
 }
 
 void x86_print(HlBuf *out, const X86Code *code) {

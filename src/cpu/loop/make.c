@@ -22,7 +22,7 @@ struct CpuLoop {
   int n_leaves, n_constants;
   const void *const *constant;  // behind the leaves
   int n_ops;
-  const char *text;             // of its machine code; NULL: it is not kept
+  const char *text;  // of its machine code; NULL: it is not kept
 };
 
 typedef struct Leaf {

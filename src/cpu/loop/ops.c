@@ -89,7 +89,8 @@ Ask loop_maker_of(Lower *l, Ask at) {
       continue;
     case HL_OP_COPY:
       if (cpu_strides(l->arena, inst->shape) &&
-          memcmp(cpu_strides(l->arena, inst->shape), cpu_strides(l->arena, inst->operands[0]->shape),
+          memcmp(cpu_strides(l->arena, inst->shape),
+                 cpu_strides(l->arena, inst->operands[0]->shape),
                  sizeof(int64_t) * (size_t)inst->shape->rank) != 0)
         return at;
       at.inst = inst->operands[0];
@@ -164,9 +165,10 @@ bool loop_depends_on_row(const LoopOps *m, int node) {
 }
 
 static int constant(LoopOps *m, int64_t value) {
-  return loop_add(m, (EmitLoopOp){.kind = LOOP_CONST,
-                             .op = {.kind = EMIT_CONST, .dtype = HL_S64, .bits = (uint64_t)value},
-                             .index = -1});
+  return loop_add(m,
+                  (EmitLoopOp){.kind = LOOP_CONST,
+                               .op = {.kind = EMIT_CONST, .dtype = HL_S64, .bits = (uint64_t)value},
+                               .index = -1});
 }
 
 static int s64_op(LoopOps *m, VecOp vec, int a, int b) {
@@ -228,14 +230,14 @@ static int load_op(LoopOps *m, const Node *node) {
   if (is_array && m->array[node->buffer].use == LOOP_USE_STATE)
     return loop_state_op(m, node->buffer, row, c, index);
   const bool changes = is_array && m->array[node->buffer].use == LOOP_USE_WRITTEN;
-  return loop_add(m, (EmitLoopOp){.kind = changes || index >= 0 ? LOOP_LOAD : LOOP_GIVEN,
-                             .op = {.dtype = node->from,
-                                    .slot = is_array
-                                                ? node->buffer
-                                                : m->n_arrays + node->buffer - TILE_CONSTANTS},
-                             .row = row,
-                             .at = c,
-                             .index = index});
+  return loop_add(
+      m, (EmitLoopOp){
+             .kind = changes || index >= 0 ? LOOP_LOAD : LOOP_GIVEN,
+             .op = {.dtype = node->from,
+                    .slot = is_array ? node->buffer : m->n_arrays + node->buffer - TILE_CONSTANTS},
+             .row = row,
+             .at = c,
+             .index = index});
 }
 
 static int compute_op(LoopOps *m, const Node *node, bool row) {
@@ -279,9 +281,10 @@ int loop_op_of(LoopOps *m, int n) {
     return m->op[n];
   switch (node->kind) {
   case NODE_CONST:
-    m->op[n] = loop_add(m, (EmitLoopOp){.kind = LOOP_CONST,
-                                   .op = {.kind = EMIT_CONST, .dtype = node->dtype, .bits = node->bits},
-                                   .index = -1});
+    m->op[n] = loop_add(
+        m, (EmitLoopOp){.kind = LOOP_CONST,
+                        .op = {.kind = EMIT_CONST, .dtype = node->dtype, .bits = node->bits},
+                        .index = -1});
     break;
   case NODE_LOAD: m->op[n] = node->scope == 0 ? load_op(m, node) : -1; break;
   case NODE_VEC:

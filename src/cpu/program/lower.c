@@ -16,6 +16,7 @@
 
 #include "base/vec.h"
 #include "cpu/chain/chain.h"
+#include "cpu/loop/line.h"
 #include "cpu/program/program.h"
 #include "hilo/op.h"
 
@@ -29,7 +30,7 @@ typedef struct Lower {
   CpuMaker maker;
   CpuKernels kernels;
   VEC(CpuStep) steps;
-  int depth;
+  int depth, loops;  // computations, and loops, that we are in
 } Lower;
 
 // --- Modules that are left to the interpreter -----------------------------------------------------
@@ -323,6 +324,81 @@ static void add_chain(Lower *l, const Chain *chain) {
     l->program->max_buffers = step->n_places;
 }
 
+// --- Lines -----------------------------------------------------------------------------------------
+
+static bool has_no_step(const HlInst *inst) {
+  return inst->op == HL_OP_PARAMETER || inst->op == HL_OP_CONSTANT || inst->op == HL_OP_TUPLE ||
+         inst->op == HL_OP_GET_TUPLE_ELEMENT || inst->op == HL_OP_BITCAST;
+}
+
+static bool may_be_in_line(const Lower *l, const Chains *chains, const HlInst *inst) {
+  bool writable;
+  return !chains->ends[inst->id] && !chains->gone[inst->id] && cpu_line_may(inst) &&
+         makes_arrays(l, inst, &writable) && writable && !writes_twice(l, inst);
+}
+
+// What is updated stands where the result will.
+static bool is_in_place(const Lower *l, const CpuLine *line, const HlInst *const *member, int n) {
+  int at = 0;
+  for (int k = 0; k < n; k++)
+    for (int leaf = 0; leaf < cpu_leaf_count(member[k]->shape); leaf++, at++) {
+      const TileSource *over = &line->over[at];
+      if (!over->inst)
+        continue;
+      const CpuPlace to = place_of_leaf(l, member[k], leaf),
+                     from = place_of_leaf(l, over->inst, over->leaf);
+      if (to.allocation != from.allocation || to.offset != from.offset)
+        return false;
+    }
+  return true;
+}
+
+static void add_line_step(Lower *l, const CpuLine *line, const HlInst *const *member, int n) {
+  int n_places = line->n_sources;
+  for (int k = 0; k < n; k++)
+    n_places += cpu_leaf_count(member[k]->shape);
+  CpuPlace *place = HL_ARRAY(l->arena, CpuPlace, n_places + 1), *next = place;
+  for (int k = 0; k < line->n_sources; k++)
+    *next++ = place_of_leaf(l, line->source[k].inst, line->source[k].leaf);
+  for (int k = 0; k < n; k++)
+    next = add_places(l, next, member[k]);
+  CpuStep *step = add_step(l, STEP_KERNEL, member[n - 1]);
+  step->kernel = line->kernel;
+  step->place = place;
+  step->n_places = n_places;
+  step->line = hl_arena_copy(l->arena, member, sizeof *member * (size_t)n);
+  step->n_line = n;
+  l->kernels.n++;
+  if (n_places > l->program->max_buffers)
+    l->program->max_buffers = n_places;
+}
+
+// From instruction k of the schedule on, as many as can be are one step; how many of the schedule that are. 0: none. Outside of
+// loops it would not pay to try.
+static uint32_t add_line(Lower *l, const HlComp *comp, const Chains *chains, uint32_t k) {
+  const HlInst *member[CPU_LINE_MEMBERS];
+  uint32_t end[CPU_LINE_MEMBERS];
+  int n = 0;
+  for (uint32_t j = k; l->loops > 0 && j < comp->n_insts && n < CPU_LINE_MEMBERS; j++) {
+    const HlInst *inst = comp->schedule[j];
+    if (has_no_step(inst) && n > 0)
+      continue;
+    if (!may_be_in_line(l, chains, inst))
+      break;
+    member[n] = inst;
+    end[n++] = j + 1;
+  }
+  for (; n > 0; n = n > 4 ? n / 2 : n - 1) {
+    CpuLine line;
+    l->maker.name = member[n - 1]->name->text;
+    if (!cpu_line_make(&l->maker, comp, member, n, &line) || !is_in_place(l, &line, member, n))
+      continue;
+    add_line_step(l, &line, member, n);
+    return end[n - 1] - k;
+  }
+  return 0;
+}
+
 static bool lower_comp(Lower *l, const HlComp *comp);
 
 static bool enter(Lower *l, const HlInst *caller, const HlComp *comp) {
@@ -354,6 +430,7 @@ static bool lower_while(Lower *l, const HlInst *inst) {
       !in_one_place(l, inst, body->params[0]) || !in_one_place(l, inst, body->root))
     return refuse(l, inst, "its state is not in one place: copies are missing");
   const int loop = add_loop(l, inst), head = l->steps.n;
+  l->loops += loop < 0;  // the steps of the other ones hardly ever run
   if (hl_cx_n_errors(l->cx) || !enter(l, inst, condition))
     return false;
   const int test = l->steps.n;
@@ -363,6 +440,7 @@ static bool lower_while(Lower *l, const HlInst *inst) {
   add_step(l, STEP_JUMP, inst);
   jump(l, l->steps.n - 1, head);
   jump(l, test, l->steps.n);
+  l->loops -= loop < 0;
   if (loop >= 0) {
     l->steps.at[loop].behind = l->steps.n;
     l->steps.at[loop].n_test = test + 1 - head;
@@ -418,9 +496,37 @@ static bool lower_bitcast(Lower *l, const HlInst *inst) {
          refuse(l, inst, "it takes elements below a byte apart");
 }
 
+static bool same_layouts(const HlShape *a, const HlShape *b) {
+  for (int k = 0; k < cpu_leaf_count(a); k++)
+    if (hl_is_array_dtype(cpu_leaf(a, k)->dtype) && !same_layout(cpu_leaf(a, k), cpu_leaf(b, k)))
+      return false;
+  return true;
+}
+
+// What only passes arrays on shows one in another layout than it has: layout assignment lets these choose.
+static bool turns_layout(const HlInst *inst) {
+  const HlShape *to = inst->shape, *from = inst->n_operands > 0 ? inst->operands[0]->shape : NULL;
+  switch (inst->op) {
+  case HL_OP_COPY_DONE: from = from->element[0]; break;
+  case HL_OP_RECV_DONE:
+    from = from->element[0];
+    to = to->element[0];
+    break;
+  case HL_OP_ASYNC_DONE:
+  case HL_OP_ALL_GATHER_DONE:
+  case HL_OP_COLLECTIVE_PERMUTE_DONE: from = from->element[1]; break;
+  case HL_OP_ALL_REDUCE_DONE:
+  case HL_OP_DOMAIN: break;
+  default: return false;
+  }
+  return cpu_leaf_count(from) == cpu_leaf_count(to) && !same_layouts(from, to);
+}
+
 static bool lower_inst(Lower *l, const HlInst *inst) {
   if (!look_at_shape(l, inst, inst->shape))
     return false;
+  if (turns_layout(inst))
+    return refuse(l, inst, "it passes on what it shows in another layout");
   switch (inst->op) {
   case HL_OP_PARAMETER:
   case HL_OP_CONSTANT: return true;
@@ -443,8 +549,12 @@ static bool lower_comp(Lower *l, const HlComp *comp) {
                          "computations call each other too deeply (limit nesting)");
   Chains chains;
   bool good = find_chains(l, comp, &chains);
-  for (uint32_t k = 0; good && k < comp->n_insts; k++) {
+  for (uint32_t k = 0, line_end = 0; good && k < comp->n_insts; k++) {
     const HlInst *inst = comp->schedule[k];
+    if (k >= line_end)
+      line_end = k + add_line(l, comp, &chains, k);
+    if (k < line_end && !has_no_step(inst))
+      continue;
     if (chains.ends[inst->id])
       add_chain(l, chains.ends[inst->id]);
     else if (!chains.gone[inst->id])

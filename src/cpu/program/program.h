@@ -59,6 +59,8 @@ typedef struct CpuStep {
   const HlInst *inst;  // whose it is
   const HlInst *const *way;  // KERNEL: what it computes on the way to that, which goes nowhere
   int32_t n_way;
+  const HlInst *const *line;  // KERNEL: the instructions whose leaves are the last of its places; NULL: `inst` alone
+  int32_t n_line;
 } CpuStep;
 
 // What stands behind an allocation when the program runs.

@@ -65,6 +65,11 @@ static void list_steps(const HlCpuProgram *p, const HlCost *comps, HlCpuStep *ou
     out[k].bytes = cost.bytes_read + cost.bytes_written;
     for (int w = 0; w < step->n_way; w++)
       add_on_the_way(&out[k], step->way[w], comps);
+    for (int w = 0; w + 1 < step->n_line; w++) {  // the last is the step's own
+      const HlCost beside = hl_cost_inst_by(step->line[w], comps);
+      out[k].flops += beside.flops + beside.transcendentals;
+      out[k].bytes += beside.bytes_read + beside.bytes_written;
+    }
   }
 }
 

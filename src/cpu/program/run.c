@@ -110,13 +110,18 @@ static int32_t next_step(const CpuRun *run, const CpuStep *step, int32_t at) {
 
 // Hands what the step has made to the caller's trace.
 static void trace(const CpuRun *run, const CpuStep *step) {
-  const int n = cpu_leaf_count(step->inst->shape);
+  const HlInst *const *made = step->line ? step->line : &step->inst;
+  const int n_made = step->line ? step->n_line : 1;
+  int n = 0;
+  for (int k = 0; k < n_made; k++)
+    n += cpu_leaf_count(made[k]->shape);
   const void *const *leaf = (const void *const *)run->frame->buffer + step->n_places - n;
-  HlLiteral *value = cpu_value(run->cx, step->inst->shape, &leaf);
-  if (value)
-    run->options->trace(run->options->user, run->in ? interp_device(run->in) : 0, step->inst,
-                        value);
-  hl_literal_unref(value);
+  for (int k = 0; k < n_made; k++) {
+    HlLiteral *value = cpu_value(run->cx, made[k]->shape, &leaf);
+    if (value)
+      run->options->trace(run->options->user, run->in ? interp_device(run->in) : 0, made[k], value);
+    hl_literal_unref(value);
+  }
 }
 
 static bool compute_and_measure(const CpuRun *run, const CpuStep *step, int32_t at,
@@ -143,7 +148,8 @@ static bool run_steps(const CpuRun *run) {
   for (int32_t at = 0; at < p->n_steps;) {
     const CpuStep *step = &p->step[at];
     base_look();
-    if (++steps > limit && limit > 0)
+    steps += step->line ? step->n_line : 1;
+    if (steps > limit && limit > 0)
       return too_many(run, step, limit);
     if (step->kind >= STEP_JUMP) {
       at = next_step(run, step, at);

@@ -132,6 +132,8 @@ bool tile_select_and_scatter(Lower *l, const Ask *ask, Update *u, Affine *to, Va
   }
   if (scope < 0 || l->block.at[block].loops == 0)
     return tile_fail(l, "windows of nothing").re >= 0;
+  l->block.at[block].in_order =
+      true;  // of equal elements it is the first that is selected, or the last
   combines(hl_called(inst, 1), u);
   u->check = HL_ARRAY(l->arena, Check, 1);
   *value = tile_operand(l, ask, 1, ask->map, 0, false);
