@@ -72,7 +72,7 @@ typedef struct HlSplitConfig {
 } HlSplitConfig;
 
 // The memories that S(n) in a layout names; others are a device's own affair.
-typedef enum HlMemorySpace { HL_SPACE_DEVICE = 0, HL_SPACE_HOST = 5 } HlMemorySpace;
+typedef enum HlMemorySpace { HL_SPACE_DEVICE = 0, HL_SPACE_HOST = 5, HL_SPACE_UNPINNED_HOST = 6 } HlMemorySpace;
 
 // The suffix items of a layout beyond its order; absent (NULL) in nearly all layouts.
 typedef struct HlLayoutExtra {
@@ -122,6 +122,9 @@ const HlShape *hl_shape_intern(HlShapes *shapes, const HlShape *shape);  // from
 const HlShape *hl_shape_with_dtype(HlShapes *shapes, const HlShape *shape, HlDtype dtype);  // another one: without E(n)
 const HlShape *hl_shape_with_layout(HlShapes *shapes, const HlShape *shape, const HlLayout *layout);
 const HlShape *hl_shape_without_layout(HlShapes *shapes, const HlShape *shape);  // deep
+int64_t hl_memory_space(const HlShape *shape);  // S(n) of an array's layout; HL_SPACE_DEVICE by default
+// The array in another memory, in its layout or, where it has none, the default one.
+const HlShape *hl_with_memory_space(HlShapes *shapes, const HlShape *shape, int64_t space);
 const HlShape *hl_shape_with_default_layout(HlShapes *shapes, const HlShape *shape);  // where none is set, deep
 const HlShape *hl_shape_static(HlShapes *shapes, const HlShape *shape);          // bounds as sizes, deep
 

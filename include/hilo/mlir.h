@@ -392,6 +392,10 @@ bool hl_ml_is_dynamic(const HlMlTree *tree);         // some value has a `?` wit
 // (composites are resolved, quantised ops become arithmetic, ...) in such a way that other entries of it can still be
 // converted, as long as nothing but hl_ml_refine changes it in between. NULL after reporting.
 HlModule *hl_ml_to_hlo(HlCx *cx, HlMlTree *tree, const HlSym *entry);
+// Lays out the interface of a module that was made of this entry as the attributes of its arguments and results say,
+// mhlo.layout_mode and mhlo.memory_kind: row-major and in the device's memory where they say nothing. What XLA does of them when
+// it compiles a program, not when it converts one. False after reporting.
+bool hl_ml_entry_modes(HlCx *cx, const HlMlTree *tree, const HlSym *entry, HlModule *m);
 // The functions a file runs: main, or without it those without parameters and with a body that no other calls; in
 // the arena.
 const HlSym **hl_ml_entries(HlArena *arena, const HlMlTree *tree, int *n);

@@ -40,6 +40,7 @@ typedef struct HlLoadOptions {
                                // program's arguments; NULL: none
   bool fill_hidden;            // arguments that callers do not see become constants (hl_ml_fill_hidden), for cpu
   bool consts_as_parameters;   // a jaxpr's constvars without a value become parameters, else an error
+  bool entry_modes;            // arrays go in and out as the attributes of MLIR's entry say (hl_ml_entry_modes)
   bool trees_only;             // MLIR stays as it is: no modules are made
   bool jaxprs_without_types;   // are kept as they are: HlFile.jaxpr; else they are refused where nothing says their types
   bool verify;                 // what is not valid is refused, every broken rule reported, as hl_verify and hl_ml_verify do

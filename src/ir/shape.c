@@ -384,6 +384,23 @@ const HlShape *hl_shape_with_layout(HlShapes *shapes, const HlShape *shape,
   return map_leaves(shapes, shape, laid_leaf, layout);
 }
 
+int64_t hl_memory_space(const HlShape *shape) {
+  return shape->layout && shape->layout->extra ? shape->layout->extra->memory_space : 0;
+}
+
+const HlShape *hl_with_memory_space(HlShapes *shapes, const HlShape *shape, int64_t space) {
+  shape = hl_shape_with_default_layout(shapes, shape);
+  if (hl_memory_space(shape) == space)
+    return shape;
+  HlLayoutExtra extra = shape->layout->extra ? *shape->layout->extra
+                                             : (HlLayoutExtra){.tail_padding_alignment = 1,
+                                                               .index_type = HL_NO_DTYPE,
+                                                               .pointer_type = HL_NO_DTYPE};
+  extra.memory_space = space;
+  HlLayout layout = {shape->layout->minor_to_major, &extra};
+  return hl_shape_with_layout(shapes, shape, &layout);
+}
+
 const HlShape *hl_shape_without_layout(HlShapes *shapes, const HlShape *shape) {
   return map_leaves(shapes, shape, bare_leaf, NULL);
 }

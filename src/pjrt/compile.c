@@ -10,6 +10,7 @@
 
 #include "base/fingerprint.h"
 #include "hilo/cost.h"
+#include "hilo/op.h"
 #include "pjrt/client.h"
 
 // --- Sessions ----------------------------------------------------------------------------------------
@@ -84,8 +85,16 @@ static HlSession *session_for(HlCx *cx, PJRT_Client *client, const HlFlags *flag
 // --- What is known of parameters and results ---------------------------------------------------------
 
 static MemoryKind kind_of(const HlShape *shape) {
-  const HlLayoutExtra *extra = shape->layout ? shape->layout->extra : NULL;
-  return extra && extra->memory_space == HL_SPACE_HOST ? MEMORY_PINNED_HOST : MEMORY_DEVICE;
+  const int64_t space = hl_is_array_dtype(shape->dtype) ? hl_memory_space(shape) : HL_SPACE_DEVICE;
+  return space == HL_SPACE_HOST            ? MEMORY_PINNED_HOST
+         : space == HL_SPACE_UNPINNED_HOST ? MEMORY_UNPINNED_HOST
+                                           : MEMORY_DEVICE;
+}
+
+// In which memories the arrays of a parameter or of the result are: the entry's layout says so.
+static void note_kinds(const HlShape *shape, Slot *slot) {
+  for (int64_t leaf = 0; leaf < hl_shape_leaves(shape); leaf++)
+    slot[leaf].kind = kind_of(hl_leaf_shape(shape, leaf));
 }
 
 static bool fill_slot(HlCx *cx, Core *core, const HlShape *shape, Slot *slot) {
@@ -94,7 +103,7 @@ static bool fill_slot(HlCx *cx, Core *core, const HlShape *shape, Slot *slot) {
   int64_t *numbers = HL_ARRAY(core->arena, int64_t, 2 * rank + 1);
   const bool has_order = is_array && shape->layout && shape->layout->minor_to_major.n == rank;
   slot->donor = -1;
-  slot->kind = is_array ? kind_of(shape) : MEMORY_DEVICE;
+  slot->kind = MEMORY_DEVICE;
   if (!array_make(&slot->array, numbers, shape->dtype, rank, shape->dim,
                   has_order ? shape->layout->minor_to_major.at : NULL))
     return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "an array of shape %s cannot be handed over",
@@ -140,7 +149,7 @@ static void note_donated(Core *core, const HlModule *m) {
 static HlModule *read_program(HlCx *cx, HlStr program) {
   HlSource *source = hl_source_new("program", program.at, program.n, true);
   HlFile file;
-  const bool ok = hl_load_source(cx, source, &(HlLoadOptions){.verify = true}, &file);
+  const bool ok = hl_load_source(cx, source, &(HlLoadOptions){.entry_modes = true, .verify = true}, &file);
   hl_source_unref(source);
   HlModule *m = NULL;
   if (ok && file.n == 1) {
@@ -198,7 +207,6 @@ static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
   const HlCompileOptions options = {.replicas = core->replicas,
                                     .partitions = core->partitions,
                                     .devices = core->device,
-                                    .default_layouts = true,
                                     .spmd_to_parameters = asked->spmd_to_parameters,
                                     .spmd_to_output = asked->spmd_to_output};
   core->compiled = hl_compile(cx, core->session, &(HlProgram){.take = m}, &options);
@@ -211,6 +219,9 @@ static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
   m = (HlModule *)(uintptr_t)hl_compiled_module(core->compiled);
   core->name = hl_arena_strndup(core->arena, m->name->text, m->name->n);
   note_donated(core, m);
+  for (int p = 0, k = 0; p < m->n_entry_params; k += (int)hl_shape_leaves(m->entry_params[p++]))
+    note_kinds(m->entry_params[p], &core->parameter[k]);
+  note_kinds(m->entry_result, core->result);
   core->is_short = core->n_devices == 1 && is_short(m);
   return true;
 }

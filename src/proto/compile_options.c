@@ -38,9 +38,10 @@ static bool read_count(Reader *r, const char *what, int64_t asked, int64_t assig
 // The message lists the devices of each partition, one per replica.
 static bool read_devices(Reader *r, const DevicesMsg *from) {
   HlAsked *out = r->out;
-  if ((size_t)from->computation_count != from->n_computation_devices)
-    return hl_error(r->cx, r->pos, "the device assignment has %zu lists of devices, expected %d",
-                    from->n_computation_devices, from->computation_count);
+  if (from->n_computation_devices != (size_t)out->partitions)
+    return hl_error(r->cx, r->pos,
+                    "the device assignment has %zu lists of devices, expected %" PRId64,
+                    from->n_computation_devices, out->partitions);
   if (out->replicas == 0 || out->partitions == 0)
     return true;
   int64_t *devices = HL_ARRAY(r->arena, int64_t, out->replicas * out->partitions);

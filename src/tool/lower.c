@@ -220,7 +220,8 @@ static bool lower_section(HlCx *cx, const HlLoadOptions *options, int section, H
     if (own && options->fill_hidden)
       hl_ml_fill_hidden(own, entry, platform_of(file->exported));
     ok = own && (!refines || refine(cx, options, file->exported, own, entry)) &&
-         add_module(file, hl_ml_to_hlo(cx, own, entry));
+         add_module(file, hl_ml_to_hlo(cx, own, entry)) &&
+         (!options->entry_modes || hl_ml_entry_modes(cx, own, entry, file->modules[file->n - 1]));
     if (own != tree)
       hl_ml_free(own);
   }

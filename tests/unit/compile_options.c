@@ -138,6 +138,7 @@ static void refusals(void **state) {
          "ask for 2 replicas, the device assignment is for 1");
   refuse(b, "\x1a\x06\x4a\x04\x08\x01\x10\x02", 8, HL_INVALID,
          "has 0 lists of devices, expected 2");
+  refuse(b, "\x1a\x04\x28\x02\x4a\x00", 6, HL_INVALID, "has 0 lists of devices, expected 2");
   refuse(b, "\x1a\x0a\x4a\x08\x08\x02\x10\x01\x1a\x02\x0a\x00", 12, HL_INVALID,
          "has 0 devices for partition 0, expected 2");
   refuse(b, "\x1a\x04\x20\xff\xff\x7f", 6, HL_LIMIT, "2097151 replicas are asked for");
@@ -164,8 +165,9 @@ static void devices_are_written(void **state) {
 // A client of 2024 reads no instruction's id beyond INT_MAX: all computations' are numbered through.
 static void a_client_gets_small_ids(void **state) {
   Bench *b = *state;
-  static const char text[] = "HloModule m\nf {\n  p = f32[] parameter(0)\n  ROOT n = f32[] negate(p)\n}\n"
-                             "ENTRY e {\n  q = f32[] parameter(0)\n  ROOT c = f32[] call(q), to_apply=f\n}\n";
+  static const char text[] =
+      "HloModule m\nf {\n  p = f32[] parameter(0)\n  ROOT n = f32[] negate(p)\n}\n"
+      "ENTRY e {\n  q = f32[] parameter(0)\n  ROOT c = f32[] call(q), to_apply=f\n}\n";
   HlModule *m = hl_text_parse(b->cx, text);
   assert_non_null(m);
   HlBuf out = {0};

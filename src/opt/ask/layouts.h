@@ -20,9 +20,5 @@ const HlShape *hl_align_transpose(HlShapes *shapes, const HlShape *from, const H
                                   HlI64s dims);
 // The array without these dimensions; the others stay in the order of its layout.
 const HlShape *hl_without_dims(HlArena *arena, HlShapes *shapes, const HlShape *shape, HlI64s dims);
-// S(n) of an array's layout; 0 by default.
-int64_t hl_memory_space(const HlShape *shape);
-// The array in another memory, in its layout or, where it has none, the default one.
-const HlShape *hl_with_memory_space(HlShapes *shapes, const HlShape *shape, int64_t space);
 
 #endif
