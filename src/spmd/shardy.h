@@ -12,7 +12,7 @@ typedef struct SpBorder {
   HlInst *inst;
   bool inwards;
   uint32_t manual;  // the digits the program has for itself
-  SpSpec **global;  // of each value that crosses, as it is cut outside
+  SpSpec **global;  // of each value that crosses, as it is cut outside; NULL: a token
   int n;
 } SpBorder;
 

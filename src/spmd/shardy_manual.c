@@ -115,6 +115,8 @@ static void import_border(Shardy *s, HlInst *inst, bool inwards) {
   border.global = HL_ARRAY(s->p->arena, SpSpec *, border.n + 1);
   for (int k = 0; k < border.n; k++) {
     const HlShape *shape = inst->operands[k]->shape;
+    if (!hl_shape_is_array(shape))  // a token passes as it is
+      continue;
     SpSpec *global =
         inwards ? sp_graph_extra(s->graph, shape->rank) : sp_graph_spec(s->graph, inst, k);
     if (!global || !sp_read_sharding(&s->meshes, s->main, s->mesh, text, k, global))
@@ -140,7 +142,7 @@ static void link_border(Shardy *s, const SpBorder *border) {
     SpSpec *operand = use ? use : sp_graph_spec(s->graph, inst->operands[k], 0);
     SpSpec *local = border->inwards ? sp_graph_spec(s->graph, inst, k) : operand;
     SpSpec *global = border->global[k];
-    if (!local || !operand || local->rank != global->rank)
+    if (!global || !local || !operand || local->rank != global->rank)
       continue;
     if (border->inwards) {
       SpSpec *outside[] = {operand, global};
@@ -187,6 +189,8 @@ static HlInst *new_after(HlInst *like, HlOp op, const HlShape *shape, HlInst *op
 // One value over the border: a copy as it is cut on this side, then the change of shape.
 static HlInst *cross(Shardy *s, const SpBorder *border, int k, const SpSpec *local) {
   HlInst *inst = border->inst, *operand = inst->operands[k];
+  if (!border->global[k])
+    return operand;
   const HlSharding *outside = sp_export_sharding(&s->export, border->global[k]);
   const HlSharding *inside = sp_export_sharding(&s->export, local);
   HlInst *copy =
@@ -209,7 +213,7 @@ static const SpSpec *found_inside(Shardy *s, const SpBorder *border, int k) {
 // Right inside the border a value is cut as outside but for the program's own axes: what a device has does not change there.
 static const SpSpec *local_spec(Shardy *s, const SpBorder *border, int k) {
   const SpSpec *found = found_inside(s, border, k), *global = border->global[k];
-  if (!found || found->rank != global->rank)
+  if (!found || !global || found->rank != global->rank)
     return found;
   SpSpec *local = hl_arena_copy(s->p->arena, found, sizeof *local);
   local->dim = HL_ARRAY(s->p->arena, SpDim, local->rank + 1);
@@ -228,8 +232,13 @@ static void cross_all(Shardy *s, const SpBorder *border) {
   HlInst **crossed = HL_ARRAY(s->p->arena, HlInst *, border->n + 1);
   for (int k = 0; k < border->n; k++)
     crossed[k] = cross(s, border, k, local_spec(s, border, k));
-  if (!hl_shape_is_tuple(inst->shape)) {
+  if (!hl_shape_is_tuple(inst->shape) && border->global[0]) {
     sp_shardy_replace(inst, crossed[0], NULL);
+    return;
+  }
+  if (!hl_shape_is_tuple(inst->shape)) {
+    hl_replace_uses(inst, crossed[0]);
+    hl_erase(inst);
     return;
   }
   for (HlUse *use = inst->first_use, *next; use;
@@ -251,7 +260,7 @@ static void cross_all(Shardy *s, const SpBorder *border) {
 
 static void export_border(Shardy *s, const SpBorder *border) {
   for (int k = 0; k < border->n; k++)
-    if (!local_spec(s, border, k))
+    if (border->global[k] && !local_spec(s, border, k))
       return;
   if (!hl_change(s->p, "border", border->inst, NULL))
     return;
