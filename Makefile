@@ -61,10 +61,13 @@ deps:
 test-deps:
 	@tools/deps.sh $(PACKAGES) $(TEST_PACKAGES)
 
-venv: $(BUILD)/venv/jax-$(JAX)
+# With the libraries of examples/, in the releases whose output docs/examples.md shows.
+EXAMPLES := flax==0.12.8 optax==0.2.8 equinox==0.13.8 nbclient==0.11.0 ipykernel==7.4.0
 
-$(BUILD)/venv/jax-$(JAX): | test-deps
-	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy pytest
+venv: $(BUILD)/venv/jax-$(JAX)-examples
+
+$(BUILD)/venv/jax-$(JAX)-examples: | test-deps
+	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy pytest $(EXAMPLES)
 	@touch $@
 
 # The newest release needs a newer Python than many systems have: where there is none, what asks it is skipped.

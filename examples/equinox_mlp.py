@@ -13,7 +13,7 @@ ROWS, COLUMNS = 15, 31
 def spiral(n):
     """n points on each of two arms, and which arm it is."""
     t = jnp.linspace(0.5, 2.5, n)
-    arm = jnp.stack([t * jnp.cos(2.2 * t), t * jnp.sin(2.2 * t)], axis=1)
+    arm = jnp.stack([t * jnp.cos(3.2 * t), t * jnp.sin(3.2 * t)], axis=1)
     return jnp.concatenate([arm, -arm]), jnp.repeat(jnp.array([0.0, 1.0]), n)
 
 

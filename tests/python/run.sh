@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs a test of the Python package from the source tree: run.sh oldest|pinned|newest TEST, with the Python that has that release of
+# Runs a test of the Python package from the source tree: run.sh oldest|pinned|newest TEST [WORD...], with the Python that has that release of
 # JAX (make venv-oldest, venv, venv-newest). It wants 3.9 or later, NumPy and, where the test has a line "# needs jax", JAX;
 # else it is skipped (77), with a reason. A program in the place of the word is the Python.
 release=$1 test=$2
+shift 2
 case $release in
   oldest) python=${HILO_OLDEST_PYTHON:-build/venv-oldest/bin/python} ;;
   pinned) python=${HILO_PYTHON:-build/venv/bin/python} ;;
@@ -18,4 +19,4 @@ fi
 [ -n "$HILO_TEST_INSTALLED" ] || export PYTHONPATH=$PWD/python
 export PYTHONDONTWRITEBYTECODE=1
 unset XLA_FLAGS JAX_PLATFORMS
-exec "$python" "$test"
+exec "$python" "$test" "$@"
