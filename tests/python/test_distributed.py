@@ -63,6 +63,9 @@ class Distributed(unittest.TestCase):
 
   def test_one_fails(self):
     """What fails in one process ends the others' wait, with an error."""
+    import jax
+    if jax.__version_info__ < (0, 6):
+      self.skipTest("jaxlib calls Python back by itself in this release")
     program = PROGRAM.split("# Rounds")[0] + textwrap.dedent("""
         def bad(v):
           if me == 1:
