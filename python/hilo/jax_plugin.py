@@ -120,7 +120,6 @@ def _take_custom_calls(library: ctypes.CDLL) -> None:
       logger.warning("Hilo does not take the custom call %s", name)
     xla.register_custom_call_target(name, target, platform, api_version, traits)
 
-  xla_client.register_custom_call_handler("cpu", take)
   if hasattr(xla_client, "register_custom_type_handler"):
 
     def take_type(name: Any, target: Any) -> None:
@@ -132,6 +131,8 @@ def _take_custom_calls(library: ctypes.CDLL) -> None:
         logger.warning("Hilo does not take the FFI type %s", name)
 
     xla_client.register_custom_type_handler("cpu", take_type)
+  # Behind the types: a handler that keeps something says of which.
+  xla_client.register_custom_call_handler("cpu", take)
 
 
 def _number(traits: Any) -> int:

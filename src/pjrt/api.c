@@ -58,6 +58,7 @@ static void link_extensions(void) {
   api.extension_start = &layouts_extension.base;
   layouts_extension.base.next = &ffi_extension.base;
   ffi_extension.base.next = &shardings_extension.base;
+  shardings_extension.base.next = &profiler_extension.base;
 }
 
 const PJRT_Api *GetPjrtApi(void) {

@@ -1452,4 +1452,63 @@ typedef struct PJRT_FFI_Extension {
   PJRT_Error *(*register_handler)(PJRT_FFI_Register_Handler_Args *args);
 } PJRT_FFI_Extension;
 
+// --- The profiler -----------------------------------------------------------------------------------
+
+typedef struct PLUGIN_Profiler PLUGIN_Profiler;
+typedef struct PLUGIN_Profiler_Error PLUGIN_Profiler_Error;
+
+typedef struct PLUGIN_Profiler_Error_Destroy_Args {
+  size_t struct_size;
+  void *priv;
+  PLUGIN_Profiler_Error *error;
+} PLUGIN_Profiler_Error_Destroy_Args;
+typedef struct PLUGIN_Profiler_Error_Message_Args {
+  size_t struct_size;
+  void *priv;
+  const PLUGIN_Profiler_Error *error;
+  const char *message;
+  size_t message_size;
+} PLUGIN_Profiler_Error_Message_Args;
+typedef struct PLUGIN_Profiler_Error_GetCode_Args {
+  size_t struct_size;
+  void *priv;
+  const PLUGIN_Profiler_Error *error;
+  int code;
+} PLUGIN_Profiler_Error_GetCode_Args;
+typedef struct PLUGIN_Profiler_Create_Args {
+  size_t struct_size;
+  const char *options;  // a ProfileOptions
+  size_t options_size;
+  PLUGIN_Profiler *profiler;
+} PLUGIN_Profiler_Create_Args;
+typedef struct PLUGIN_Profiler_Args {  // of Start, Stop and Destroy
+  size_t struct_size;
+  PLUGIN_Profiler *profiler;
+} PLUGIN_Profiler_Args;
+typedef struct PLUGIN_Profiler_CollectData_Args {
+  size_t struct_size;
+  PLUGIN_Profiler *profiler;
+  uint8_t *buffer;  // NULL: only the size is asked for
+  size_t buffer_size_in_bytes;
+} PLUGIN_Profiler_CollectData_Args;
+
+typedef struct PLUGIN_Profiler_Api {
+  size_t struct_size;
+  void *priv;
+  void (*error_destroy)(PLUGIN_Profiler_Error_Destroy_Args *args);
+  void (*error_message)(PLUGIN_Profiler_Error_Message_Args *args);
+  PLUGIN_Profiler_Error *(*error_get_code)(PLUGIN_Profiler_Error_GetCode_Args *args);
+  PLUGIN_Profiler_Error *(*create)(PLUGIN_Profiler_Create_Args *args);
+  PLUGIN_Profiler_Error *(*destroy)(PLUGIN_Profiler_Args *args);
+  PLUGIN_Profiler_Error *(*start)(PLUGIN_Profiler_Args *args);
+  PLUGIN_Profiler_Error *(*stop)(PLUGIN_Profiler_Args *args);
+  PLUGIN_Profiler_Error *(*collect_data)(PLUGIN_Profiler_CollectData_Args *args);
+} PLUGIN_Profiler_Api;
+
+typedef struct PJRT_Profiler_Extension {
+  PJRT_Extension_Base base;
+  PLUGIN_Profiler_Api *profiler_api;
+  int64_t traceme_context_id;  // where it extends the arguments of a call
+} PJRT_Profiler_Extension;
+
 #endif

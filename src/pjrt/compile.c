@@ -133,26 +133,15 @@ static bool fill_slots(HlCx *cx, Core *core) {
   return true;
 }
 
-// Which parameters are given away, by the program as it came: passes forget what no result can take.
-static bool *donated_of(HlArena *arena, const HlModule *m) {
-  bool *donated = HL_ARRAY(arena, bool, m->entry->n_params + 1);
-  for (int k = 0; k < m->n_buffer_donor; k++)
-    if (m->buffer_donor[k].number >= 0 && m->buffer_donor[k].number < m->entry->n_params)
-      donated[m->buffer_donor[k].number] = true;
-  for (int k = 0; k < m->input_output_alias.n; k++) {
-    const int64_t number = m->input_output_alias.at[k].number;
-    if (number >= 0 && number < m->entry->n_params)
-      donated[number] = true;
-  }
-  return donated;
-}
-
-static void note_donated(Core *core, const HlModule *m, const bool *donated) {
-  for (int p = 0, k = 0; p < m->entry->n_params; p++) {
-    const int64_t leaves = hl_shape_leaves(m->entry->params[p]->shape);
-    for (int64_t leaf = 0; leaf < leaves; leaf++)
-      core->parameter[k++].donated = donated[p];
-  }
+// What is given away is what a result takes the memory of: a donor that nobody could use stays the caller's, as with XLA.
+static void note_donated(Core *core, const HlModule *m) {
+  for (int a = 0; a < m->input_output_alias.n; a++)
+    for (int p = 0, k = 0; p < m->entry->n_params; p++) {
+      const int64_t leaves = hl_shape_leaves(m->entry->params[p]->shape);
+      for (int64_t leaf = 0; leaf < leaves; leaf++, k++)
+        if (m->input_output_alias.at[a].number == p)
+          core->parameter[k].donated = true;
+    }
 }
 
 // --- Compiling ---------------------------------------------------------------------------------------
@@ -215,7 +204,6 @@ static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
   HlModule *m = read_program(cx, core->source);
   if (!m)
     return false;
-  const bool *donated = donated_of(core->arena, m);
   const HlCompileOptions options = {.replicas = core->replicas,
                                     .partitions = core->partitions,
                                     .devices = core->device,
@@ -230,7 +218,7 @@ static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
     return false;
   m = (HlModule *)(uintptr_t)hl_compiled_module(core->compiled);
   core->name = hl_arena_strndup(core->arena, m->name->text, m->name->n);
-  note_donated(core, m, donated);
+  note_donated(core, m);
   for (int p = 0, k = 0; p < m->n_entry_params; k += (int)hl_shape_leaves(m->entry_params[p++]))
     note_kinds(m->entry_params[p], &core->parameter[k]);
   note_kinds(m->entry_result, core->result);

@@ -239,6 +239,7 @@ static Fault *compute(const Run *run) {
                          .run = atomic_fetch_add(&core->client->runs, 1) + 1,
                          .fault = &told};
   context->user = &user;
+  profiler_watch(core);
   if (run->remote)
     dispatch_blocks(true);
   const bool good = run_program(run, context->cx);

@@ -142,20 +142,19 @@ static void bind(Context *context, const char *name, const FfiTarget *target,
   hl_register_custom_call(context->cx, name, kernel, hl_cx_lookup(context->cx, key));
 }
 
-static const char *const callbacks[] = {"xla_ffi_python_cpu_callback",
-                                        "xla_ffi_partitioned_python_cpu_callback"};
+static const HlCallTarget callbacks[] = {HL_CALL_PYTHON, HL_CALL_PYTHON_PARTS};
 
 // The routines that Hilo has itself are not taken from others, and callbacks are called as told (callback.c).
 static bool is_ours(const char *name) {
   for (int k = 0; k < HL_COUNT_OF(callbacks); k++)
-    if (strcmp(name, callbacks[k]) == 0)
+    if (hl_call_named(name) == callbacks[k])
       return true;
   return hl_routine_call(name).routine != HL_ROUTINE_NONE;
 }
 
 void ffi_bind(Context *context) {
   for (int k = 0; k < HL_COUNT_OF(callbacks) && context->known == 0; k++)
-    bind(context, callbacks[k], NULL, callback_kernel);
+    bind(context, hl_call_info[callbacks[k]].name, NULL, callback_kernel);
   pthread_mutex_lock(&lock);
   const FfiTarget *newest = targets;
   const uint64_t next = n_targets + 1;
@@ -237,12 +236,11 @@ int hilo_pjrt_register_ffi(const char *name, void *instantiate, void *prepare, v
   return told(ffi_add(name, strlen(name), stage, api_version == 0 ? execute : NULL));
 }
 
-int hilo_pjrt_register_type(const char *name, long long *type_id, const void *type_info) {
+int hilo_pjrt_register_type(const char *name, long long type_id, const void *type_info) {
   const FfiTypeInfo *info = type_info;
-  int64_t id = *type_id;
-  Fault *fault = ffi_add_type(
-      name, strlen(name), &id,
-      info && info->struct_size >= FFI_SIZE_TO(FfiTypeInfo, deleter) ? info->deleter : NULL);
-  *type_id = id;
-  return told(fault);
+  const bool has_deleter = info && info->struct_size >= FFI_SIZE_TO(FfiTypeInfo, deleter);
+  int64_t id = type_id;
+  if (id == 0)
+    return PJRT_INVALID_ARGUMENT;
+  return told(ffi_add_type(name, strlen(name), &id, has_deleter ? info->deleter : NULL));
 }

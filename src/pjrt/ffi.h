@@ -68,8 +68,8 @@ Fault *ffi_attrs(HlCx *cx, HlArena *arena, const HlInst *inst, FfiAttrs *out);
 HILO_PJRT_EXPORT int hilo_pjrt_register_ffi(const char *name, void *instantiate, void *prepare,
                                             void *initialize, void *execute, int api_version,
                                             unsigned traits);
-// What capsules of a type hold: its number, which is chosen and written where it is 0, and what is known of it (may be NULL).
-HILO_PJRT_EXPORT int hilo_pjrt_register_type(const char *name, long long *type_id,
+// A type of what handlers keep, by its number, and what is known of it (an XLA_FFI_TypeInfo; may be NULL). 0: done.
+HILO_PJRT_EXPORT int hilo_pjrt_register_type(const char *name, long long type_id,
                                              const void *type_info);
 
 // An array of a callback, row-major, dense; elements below a byte take one each.

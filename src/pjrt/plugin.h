@@ -88,8 +88,8 @@ struct PJRT_Device {
 struct PJRT_TopologyDescription {
   int n;
   PJRT_DeviceDescription **description;
-  PJRT_DeviceDescription *own;                   // NULL: they are a client's devices'
 };
+PJRT_Client *topology_client(const PJRT_TopologyDescription *topology);  // whose devices it describes
 
 typedef struct Core Core;
 typedef struct Remote Remote;                    // remote.h
@@ -204,6 +204,13 @@ PJRT_Error *buffer_deleted(const PJRT_Buffer *buffer);
 bool array_make(Array *out, int64_t *numbers, HlDtype dtype, int rank, const int64_t *dim, const int64_t *minor_to_major);
 enum { MAX_RANK = 64 };
 
+// --- transfer.c --------------------------------------------------------------------------------------
+
+// The array of a type, sizes and a layout (NULL: row-major), as a client names them.
+PJRT_Error *transfer_array(Array *out, int64_t *numbers, PJRT_Buffer_Type type, const int64_t *dims,
+                           size_t n_dims, const PJRT_Buffer_MemoryLayout *layout);
+PJRT_Error *transfer_no_memory(size_t bytes);
+
 // --- compile.c, executable.c, execute.c --------------------------------------------------------------
 
 typedef struct Slot {                            // a parameter or a result, flattened
@@ -275,6 +282,10 @@ PJRT_LoadedExecutable *loaded_new(PJRT_Client *client, Core *core, PJRT_Error **
 extern PJRT_Layouts_Extension layouts_extension;
 extern PJRT_Shardings_Extension shardings_extension;
 extern PJRT_FFI_Extension ffi_extension;
+extern PJRT_Profiler_Extension profiler_extension;
+
+// A program is about to run: it takes part in the profile that is being taken, if any.
+void profiler_watch(Core *core);
 
 struct PJRT_ExecuteContext {
   PJRT_FFI_UserData *data;

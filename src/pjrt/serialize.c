@@ -66,18 +66,21 @@ PJRT_Error *PJRT_Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoa
   return error;
 }
 
+// What was compiled for a topology, or by another client, is compiled anew.
 PJRT_Error *PJRT_Client_Load(PJRT_Client_Load_Args *args) {
-  PJRT_Error *error;
-  args->loaded_executable = loaded_new(args->client, core_ref(args->executable->core), &error);
+  Core *core = args->executable->core;
+  PJRT_Error *error = NULL;
+  core = core->client == args->client
+             ? core_ref(core)
+             : core_compile(args->client, core->source, core->options, &error);
+  args->loaded_executable = core ? loaded_new(args->client, core, &error) : NULL;
   return error;
 }
 
-// Without a client nothing says how many devices there are.
 PJRT_Error *PJRT_Compile(PJRT_Compile_Args *args) {
-  if (!args->client)
-    return pjrt_fail(PJRT_UNIMPLEMENTED, "to compile without a client is not supported");
+  PJRT_Client *client = args->client ? args->client : topology_client(args->topology);
   PJRT_Error *error;
-  Core *core = core_compile(args->client, (HlStr){args->program->code, args->program->code_size},
+  Core *core = core_compile(client, (HlStr){args->program->code, args->program->code_size},
                             (HlStr){args->compile_options, args->compile_options_size}, &error);
   if (!core)
     return error;

@@ -10,16 +10,14 @@
 
 enum { ALIGNMENT = 64 };  // what the host's memory must have to be a buffer's
 
-static PJRT_Error *no_memory(size_t bytes) {
+PJRT_Error *transfer_no_memory(size_t bytes) {
   return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory: %zu bytes were asked for", bytes);
 }
 
 // --- Types that the client names ---------------------------------------------------------------------
 
-// The array of a type, sizes and a layout (NULL: row-major).
-static PJRT_Error *make_array(Array *out, int64_t *numbers, PJRT_Buffer_Type type,
-                              const int64_t *dims, size_t n_dims,
-                              const PJRT_Buffer_MemoryLayout *layout) {
+PJRT_Error *transfer_array(Array *out, int64_t *numbers, PJRT_Buffer_Type type, const int64_t *dims,
+                           size_t n_dims, const PJRT_Buffer_MemoryLayout *layout) {
   const HlDtype dtype = pjrt_dtype(type);
   if (dtype == HL_NO_DTYPE)
     return pjrt_fail(PJRT_UNIMPLEMENTED, "elements of type number %d are not supported", (int)type);
@@ -53,7 +51,7 @@ static PJRT_Error *lend(PJRT_Client_BufferFromHostBuffer_Args *args, PJRT_Memory
                         const Array *array) {
   PJRT_Event *done = event_new();
   if (!done)
-    return no_memory(0);
+    return transfer_no_memory(0);
   const bool fixed = args->host_buffer_semantics == PJRT_IMMUTABLE_ZERO_COPY;
   Storage *storage = storage_borrow((void *)(uintptr_t)args->data, array->bytes, fixed, set_event,
                                     event_ref(done));
@@ -62,14 +60,14 @@ static PJRT_Error *lend(PJRT_Client_BufferFromHostBuffer_Args *args, PJRT_Memory
   if (args->buffer)
     return NULL;
   event_unref(done);
-  return no_memory(sizeof *args->buffer);
+  return transfer_no_memory(sizeof *args->buffer);
 }
 
 PJRT_Error *PJRT_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args *args) {
   PJRT_Memory *memory = memory_for(args->client, args->device, args->memory);
   int64_t numbers[2 * MAX_RANK], from[MAX_RANK], to[MAX_RANK];
   Array array;
-  PJRT_Error *error = make_array(&array, numbers, args->type, args->dims, args->num_dims,
+  PJRT_Error *error = transfer_array(&array, numbers, args->type, args->dims, args->num_dims,
                                  args->device_layout);
   if (error)
     return error;
@@ -85,42 +83,42 @@ PJRT_Error *PJRT_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Ar
     return lend(args, memory, &array);
   Storage *storage = storage_new(args->client, array.bytes);
   if (!storage)
-    return no_memory(array.bytes);
+    return transfer_no_memory(array.bytes);
   strides_copy(storage->data, to, args->data, from, array.dim, array.rank, bytes);
   args->done_with_host_buffer = event_done(NULL);
   args->buffer = buffer_new(memory, &array, storage, event_done(NULL));
-  return args->buffer ? NULL : no_memory(sizeof *args->buffer);
+  return args->buffer ? NULL : transfer_no_memory(sizeof *args->buffer);
 }
 
 PJRT_Error *PJRT_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args *args) {
   int64_t numbers[2 * MAX_RANK];
   Array array;
-  PJRT_Error *error = make_array(&array, numbers, args->shape_element_type, args->shape_dims,
+  PJRT_Error *error = transfer_array(&array, numbers, args->shape_element_type, args->shape_dims,
                                  args->shape_num_dims, args->shape_layout);
   if (error)
     return error;
   Storage *storage = storage_new(args->client, array.bytes);
   if (!storage)
-    return no_memory(array.bytes);
+    return transfer_no_memory(array.bytes);
   args->buffer = buffer_new(memory_for(args->client, args->device, args->memory), &array, storage,
                             event_done(NULL));
-  return args->buffer ? NULL : no_memory(sizeof *args->buffer);
+  return args->buffer ? NULL : transfer_no_memory(sizeof *args->buffer);
 }
 
 PJRT_Error *PJRT_Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args *args) {
   int64_t numbers[2 * MAX_RANK];
   Array array;
-  PJRT_Error *error = make_array(&array, numbers, args->shape_element_type, args->shape_dims,
+  PJRT_Error *error = transfer_array(&array, numbers, args->shape_element_type, args->shape_dims,
                                  args->shape_num_dims, args->shape_layout);
   if (error)
     return error;
   Storage *storage = storage_new(args->client, array.bytes);
   if (!storage)
-    return no_memory(array.bytes);
+    return transfer_no_memory(array.bytes);
   Fault *fault = fault_new(args->error_code, args->error_message, args->error_message_size);
   args->buffer = buffer_new(memory_for(args->client, NULL, args->memory), &array, storage,
                             event_done(fault));
-  return args->buffer ? NULL : no_memory(sizeof *args->buffer);
+  return args->buffer ? NULL : transfer_no_memory(sizeof *args->buffer);
 }
 
 // --- Memory of others (dlpack) -----------------------------------------------------------------------
@@ -141,7 +139,7 @@ PJRT_Error *PJRT_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceB
   int64_t numbers[2 * MAX_RANK];
   Array array;
   PJRT_Error *error =
-      make_array(&array, numbers, args->element_type, args->dims, args->num_dims, args->layout);
+      transfer_array(&array, numbers, args->element_type, args->dims, args->num_dims, args->layout);
   if (error)
     return error;
   if ((uintptr_t)args->device_buffer_ptr % (uintptr_t)hl_dtype_bytes(array.dtype))
@@ -150,17 +148,17 @@ PJRT_Error *PJRT_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceB
                      args->device_buffer_ptr);
   View *view = malloc(sizeof *view);
   if (!view)
-    return no_memory(sizeof *view);
+    return transfer_no_memory(sizeof *view);
   *view = (View){args->on_delete_callback, args->device_buffer_ptr, args->on_delete_callback_arg};
   Storage *storage = storage_borrow(args->device_buffer_ptr, array.bytes, true, let_view_go, view);
   if (!storage) {
     free(view);
-    return no_memory(sizeof *storage);
+    return transfer_no_memory(sizeof *storage);
   }
   PJRT_Memory *memory =
       memory_for(args->client, args->device, PJRT_HAS(args, memory) ? args->memory : NULL);
   args->buffer = buffer_new(memory, &array, storage, event_done(NULL));
-  return args->buffer ? NULL : no_memory(sizeof *args->buffer);
+  return args->buffer ? NULL : transfer_no_memory(sizeof *args->buffer);
 }
 
 // --- To the host -------------------------------------------------------------------------------------
@@ -199,7 +197,7 @@ static PJRT_Error *start_copy(PJRT_Buffer *buffer, Copy wish, PJRT_Event **done)
     event_unref(*done);
     storage_unref(wish.from);
     storage_unref(wish.to);
-    return no_memory(sizeof *copy);
+    return transfer_no_memory(sizeof *copy);
   }
   *copy = wish;
   array_make(&copy->array, copy->numbers, buffer->array.dtype, buffer->array.rank,
@@ -223,7 +221,7 @@ PJRT_Error *PJRT_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args *args) {
                        layout->strides.num_byte_strides, array->rank);
     memcpy(copy.to_stride, layout->strides.byte_strides, sizeof(int64_t) * (size_t)array->rank);
   } else {
-    PJRT_Error *error = layout ? make_array(&host, numbers, pjrt_type(array->dtype), array->dim,
+    PJRT_Error *error = layout ? transfer_array(&host, numbers, pjrt_type(array->dtype), array->dim,
                                             (size_t)array->rank, layout)
                                : NULL;
     if (error)
@@ -268,7 +266,7 @@ static PJRT_Error *copy_to(PJRT_Buffer *buffer, PJRT_Memory *memory, PJRT_Buffer
   copy.to = storage_new(memory->device->client, buffer->array.bytes);
   if (!copy.to) {
     storage_unref(copy.from);
-    return no_memory(buffer->array.bytes);
+    return transfer_no_memory(buffer->array.bytes);
   }
   strides_of(&buffer->array, copy.to_stride);
   Storage *storage = storage_ref(copy.to);
@@ -279,7 +277,7 @@ static PJRT_Error *copy_to(PJRT_Buffer *buffer, PJRT_Memory *memory, PJRT_Buffer
     return error;
   }
   *out = buffer_new(memory, &buffer->array, storage, done);
-  return *out ? NULL : no_memory(sizeof **out);
+  return *out ? NULL : transfer_no_memory(sizeof **out);
 }
 
 PJRT_Error *PJRT_Buffer_CopyToMemory(PJRT_Buffer_CopyToMemory_Args *args) {
@@ -294,7 +292,7 @@ PJRT_Error *PJRT_Buffer_CopyToDevice(PJRT_Buffer_CopyToDevice_Args *args) {
 PJRT_Error *PJRT_Buffer_Bitcast(PJRT_Buffer_Bitcast_Args *args) {
   int64_t numbers[2 * MAX_RANK];
   Array array;
-  PJRT_Error *error = make_array(&array, numbers, args->element_type, args->dims, args->num_dims,
+  PJRT_Error *error = transfer_array(&array, numbers, args->element_type, args->dims, args->num_dims,
                                  args->device_layout);
   if (error)
     return error;
@@ -306,5 +304,5 @@ PJRT_Error *PJRT_Buffer_Bitcast(PJRT_Buffer_Bitcast_Args *args) {
     return buffer_deleted(args->buffer);
   args->out_buffer =
       buffer_new(args->buffer->memory, &array, storage, event_ref(args->buffer->ready));
-  return args->out_buffer ? NULL : no_memory(sizeof *args->out_buffer);
+  return args->out_buffer ? NULL : transfer_no_memory(sizeof *args->out_buffer);
 }

@@ -55,7 +55,7 @@ const HlMesh *sp_named_mesh(const HlModule *m);
 SpMesh *sp_mesh_of_named(HlArena *arena, const HlMesh *named);
 // Digits by these names: those of an axis that follow each other as one part of it.
 HlAxes sp_axes_named(HlArena *arena, const SpMesh *mesh, const HlMesh *named, const SpAxes *axes);
-// The digits of axis `axis`' part [pre, pre * size); false: it is not made of whole digits.
+// The digits of the part [pre, pre * size) of an axis, the `axis`-th of those longer than 1; false: it is not made of whole digits.
 bool sp_mesh_digits(const SpMesh *mesh, int axis, int64_t pre, int64_t size, SpAxes *out);
 
 int64_t sp_axes_size(const SpMesh *mesh, const SpAxes *axes);

@@ -188,6 +188,16 @@ static const HlTiles *batch_tiles(Part *pt, const HlTiles *t, int64_t n, int ran
   return hl_tiles_map(pt->arena, t, rank, from);
 }
 
+static void fit_layouts(Part *pt, HlInst *copy, int n, HlInst **operand) {
+  const HlAttr *wish = copy ? hl_attr(copy, HL_A_OPERAND_LAYOUT_CONSTRAINTS) : NULL;
+  if (!wish || wish->shapes.n != n)
+    return;
+  const HlShape **shape = HL_ARRAY(pt->m->arena, const HlShape *, n + 1);
+  for (int k = 0; k < n; k++)
+    shape[k] = hl_shape_with_layout(pt->m->shapes, operand[k]->shape, wish->shapes.at[k]->layout);
+  hl_set_attr(copy, &(HlAttr){.key = HL_A_OPERAND_LAYOUT_CONSTRAINTS, .shapes = {shape, n}});
+}
+
 static bool batched_call(PartComp *c, HlInst *inst, int64_t n_batch) {
   Part *pt = c->pt;
   const HlTiles *const *own = part_tiles(c, inst);
@@ -210,19 +220,28 @@ static bool batched_call(PartComp *c, HlInst *inst, int64_t n_batch) {
   for (int k = 0; k < n_results; k++)
     tiles[k] = batch_tiles(pt, own[0], n_batch, own[k]->rank);
   HlInst *copy = part_copy_anew(c, inst, part_local_shape(pt, inst->shape, tiles), n, operand);
-  const HlAttr *wish = copy ? hl_attr(copy, HL_A_OPERAND_LAYOUT_CONSTRAINTS) : NULL;
-  if (wish && wish->shapes.n == n) {
-    const HlShape **shape = HL_ARRAY(pt->m->arena, const HlShape *, n + 1);
-    for (int k = 0; k < n; k++)
-      shape[k] = hl_shape_with_layout(pt->m->shapes, operand[k]->shape, wish->shapes.at[k]->layout);
-    hl_set_attr(copy, &(HlAttr){.key = HL_A_OPERAND_LAYOUT_CONSTRAINTS, .shapes = {shape, n}});
-  }
+  fit_layouts(pt, copy, n, operand);
   if (copy)
     hl_remove_attr(copy, HL_A_OUTPUT_TO_OPERAND_ALIASING);
   return part_set_leaves(c, inst, copy, tiles);
 }
 
+// Every device calls with what it has of the operands, even where the call is said to be one device's.
+static bool call_with_parts(PartComp *c, HlInst *inst) {
+  const HlTiles *const *own = part_tiles(c, inst);
+  const int n = (int)inst->n_operands;
+  HlInst **operand = HL_ARRAY(c->pt->arena, HlInst *, n + 1);
+  for (int k = 0; k < n; k++)
+    operand[k] = part_value(c, hl_operand(inst, k))->local;
+  HlInst *copy =
+      own ? part_copy_anew(c, inst, part_local_shape(c->pt, inst->shape, own), n, operand) : NULL;
+  fit_layouts(c->pt, copy, n, operand);
+  return part_set_leaves(c, inst, copy, own);
+}
+
 bool part_custom_call(PartComp *c, HlInst *inst) {
+  if (hl_is_call(inst, HL_CALL_PYTHON_PARTS))
+    return call_with_parts(c, inst);
   if (hl_call_has(inst, HL_CALL_BORDER))
     return change_view(c, inst);
   if (hl_is_call(inst, HL_CALL_SHARDING) && inst->n_operands == 1) {
@@ -278,7 +297,7 @@ static HlInst *everybodys(PartComp *c, HlInst *x, const HlShape *shape) {
 // result is everybody's.
 bool part_one_device(PartComp *c, HlInst *inst) {
   const HlSharding *on = maximal(inst);
-  if (!on)
+  if (!on || hl_is_call(inst, HL_CALL_PYTHON_PARTS))
     return false;
   Part *pt = c->pt;
   const int n = (int)inst->n_operands;

@@ -69,7 +69,7 @@ bool part_as_it_is(PartComp *c, HlInst *inst) {
 }
 
 // Every element of the result comes from the same one of the operands; scalars among them serve
-// all.
+// all. What is not summed up yet only a copy leaves so.
 bool part_elementwise(PartComp *c, HlInst *inst) {
   const int n = (int)inst->n_operands;
   const HlTiles *const *own = part_tiles(c, inst);
@@ -83,7 +83,7 @@ bool part_elementwise(PartComp *c, HlInst *inst) {
       return part_default(c, inst);
     if (shape->rank > 0 && !hl_shape_same_dims(shape, inst->shape))
       return part_default(c, inst);
-    if (t->unreduced > 1)
+    if (t->unreduced > 1 && inst->op != HL_OP_COPY)
       return part_default(c, inst);
   }
   for (int k = 0; k < n; k++) {

@@ -138,6 +138,7 @@ static bool is_said(const Shardy *s, const HlInst *root, int64_t k) {
 static void import_result(Shardy *s, const HlInst *root) {
   const int64_t n = hl_shape_leaves(root->shape);
   s->result = HL_ARRAY(s->p->arena, SpSpec *, n + 1);
+  s->result_kept = HL_ARRAY(s->p->arena, const HlSharding *, n + 1);
   s->result_root = is_result(s, root) ? root : NULL;
   for (int64_t k = 0; is_result(s, root) && k < n; k++) {
     SpSpec *value = sp_graph_spec(s->graph, root, k);
@@ -145,6 +146,8 @@ static void import_result(Shardy *s, const HlInst *root) {
     if (!result)
       continue;
     import_leaf(s, hl_sharding_leaf(hl_sharding(root), k), result);
+    if (result->fixed)
+      s->result_kept[k] = hl_sharding_leaf(hl_sharding(root), k);
     if (!result->known || result->fixed)
       continue;
     s->result[k] = result;

@@ -29,6 +29,7 @@ typedef struct Shardy {
   int n_borders, border_room;
   const HlInst *result_root;  // the entry's root if it says how its values are handed out, or NULL
   SpSpec **result;            // by leaf of the entry's result: what its root says of it, or NULL
+  const HlSharding **result_kept;  // the same where digits do not express it: it stays as it is
 } Shardy;
 
 // The value of a frontend attribute, or NULL.

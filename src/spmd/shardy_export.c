@@ -259,25 +259,32 @@ static void export_markers(Shardy *s) {
 // What is said of each leaf of the result: by a marker, if there is one, else what was found.
 typedef struct Results {
   int64_t n;
-  const SpSpec **spec;  // NULL: nothing is known
+  const SpSpec **spec;      // NULL: nothing is known
+  const HlSharding **kept;  // as the program says it, in place of a spec
 } Results;
 
 static Results find_results(Shardy *s) {
   const HlInst *root = s->m->entry->root;
-  Results r = {hl_shape_leaves(root->shape), NULL};
+  Results r = {hl_shape_leaves(root->shape), NULL, s->result_kept};
   r.spec = HL_ARRAY(s->p->arena, const SpSpec *, r.n + 1);
   for (int64_t k = 0; k < r.n; k++) {
     const SpSpec *spec = sp_graph_spec(s->graph, root, k);
     if (s->result[k])
       r.spec[k] = s->result[k];
-    else if (spec && spec->known && !spec->fixed)
+    else if (!r.kept[k] && spec && spec->known && !spec->fixed)
       r.spec[k] = outside(s, spec, hl_leaf_shape(root->shape, k));
   }
   return r;
 }
 
+static bool is_known(const Results *r, int64_t k) {
+  return r->spec[k] || r->kept[k];
+}
+
 static const HlSharding *result_sharding(Shardy *s, const Results *r, int64_t k) {
   static const HlSharding replicated = {.kind = HL_SHARDING_REPLICATED};
+  if (r->kept[k])
+    return r->kept[k];
   return r->spec[k] ? sp_export_sharding(&s->export, r->spec[k])
                     : hl_sharding_copy(s->m, &replicated);
 }
@@ -293,7 +300,7 @@ static const HlSharding *tuple_sharding(Shardy *s, const Results *r) {
 
 static bool any_known(const Results *r) {
   for (int64_t k = 0; k < r->n; k++)
-    if (r->spec[k])
+    if (is_known(r, k))
       return true;
   return false;
 }
@@ -325,9 +332,9 @@ static void wrap_root(Shardy *s, const Results *r) {
 static bool unwrap_root(Shardy *s, const Results *r) {
   HlComp *entry = s->m->entry;
   HlInst *root = entry->root, *tuple = root->operands[0], *value = tuple->operands[0];
-  if (r->spec[0] && !hl_sharding(value))
+  if (is_known(r, 0) && !hl_sharding(value))
     sp_export_set(&s->export, value, result_sharding(s, r, 0));
-  if ((r->spec[0] && hl_sharding(value) &&
+  if ((is_known(r, 0) && hl_sharding(value) &&
        !hl_sharding_equal(hl_sharding(value), result_sharding(s, r, 0))) ||
       hl_has_control(root) || !hl_change(s->p, "result", root, NULL))
     return false;
@@ -362,9 +369,9 @@ static void export_results(Shardy *s) {
       sp_export_set(&s->export, root, tuple_sharding(s, &r));
     return;
   }
-  if (is_wrapped(root) && (unwrap_root(s, &r) || !r.spec[0]))
+  if (is_wrapped(root) && (unwrap_root(s, &r) || !is_known(&r, 0)))
     return;
-  if (is_wrapped(root) || (!hl_sharding(root) && r.spec[0]))
+  if (is_wrapped(root) || (!hl_sharding(root) && is_known(&r, 0)))
     sp_export_set(&s->export, root, result_sharding(s, &r, 0));
   else
     wrap_root(s, &r);

@@ -104,6 +104,14 @@ static int find_axis(const SpNamedMesh *mesh, HlStr name) {
   return -1;
 }
 
+// Its number among the axes that cut anything.
+static int cutting_axis(const SpNamedMesh *mesh, int axis) {
+  int n = 0;
+  for (int k = 0; k < axis; k++)
+    n += mesh->size[k] > 1;
+  return n;
+}
+
 // An axis or a part of one, appended in digits.
 static bool read_axis(const SpNamedMesh *main, const SpMesh *mesh, const char **at, SpAxes *out) {
   HlStr name;
@@ -115,7 +123,7 @@ static bool read_axis(const SpNamedMesh *main, const SpMesh *mesh, const char **
   int64_t pre = 1, size = main->size[axis];
   if (eat(at, ":(") && (!read_number(at, &pre) || !eat(at, ")") || !read_number(at, &size)))
     return false;
-  return size == 1 || sp_mesh_digits(mesh, axis, pre, size, out);
+  return size == 1 || sp_mesh_digits(mesh, cutting_axis(main, axis), pre, size, out);
 }
 
 // Axes up to the closing brace; *open tells of a question mark.

@@ -480,9 +480,9 @@ static void folds_are_as_functions(void **state) {
 static void what_it_lacks_is_refused(void **state) {
   HlArena *arena = hl_arena_new();
   EmitMemory *memory = emit_memory_new(0);
-  const EmitOp divide[] = {{.kind = EMIT_LOAD, .dtype = HL_S32},
-                           {.kind = EMIT_VEC, .vec = VEC_DIVIDE, .dtype = HL_S32},
-                           {.kind = EMIT_STORE, .dtype = HL_S32, .in = {1}}};
+  const EmitOp divide[] = {{.kind = EMIT_LOAD, .dtype = HL_S64},
+                           {.kind = EMIT_VEC, .vec = VEC_DIVIDE, .dtype = HL_S64},
+                           {.kind = EMIT_STORE, .dtype = HL_S64, .in = {1}}};
   const EmitOp complex[] = {{.kind = EMIT_LOAD, .dtype = HL_C64},
                             {.kind = EMIT_STORE, .dtype = HL_C64}};
   assert_null(emit_segment(memory, arena, CPU_V3, 3, divide, NULL));

@@ -542,7 +542,8 @@ static void gen_loop(HlBuf *out, uint64_t seed, bool is_long) {
     snprintf(next[k], sizeof next[k], "%s", v ? v->name : g->value[k].name);
     nexts[k] = next[k];
   }
-  hl_buf_printf(&g->body, is_long ? "  big = f32[100] negate(x%d)\n" : "", (int)LEAVES);
+  if (is_long)
+    hl_buf_printf(&g->body, "  big = f32[100] negate(x%d)\n", (int)LEAVES);
   write_loop(out, "", 1 + below(g, 9), LEAVES + is_long, types, g->body.at ? g->body.at : "",
              nexts);
   hl_buf_free(&g->body);

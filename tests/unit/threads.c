@@ -3,7 +3,7 @@
 // first asked for or another library's state, is what the thread sanitizer finds in this program:
 //
 //   cmake -G Ninja -S . -B build/tsan -DCMAKE_BUILD_TYPE=Debug -DHILO_SANITIZE=thread -DHILO_TEST_PREFIX=tsan.
-//   ninja -C build/tsan unit_threads unit_session unit_collective && ctest --test-dir build/tsan -R 'threads|session|collective'
+//   ninja -C build/tsan unit_threads unit_session unit_collective unit_pjrt && ctest --test-dir build/tsan -R 'threads|session|collective|pjrt'
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

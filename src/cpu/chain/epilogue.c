@@ -24,7 +24,8 @@ typedef struct Epilogue {
   const int *order;
   const int64_t *dim, *stride;
   DotBlocks blocks;
-  int row, column;  // -1: none
+  int row, column;        // -1: none
+  int64_t rows, columns;  // of a piece, at most
 } Epilogue;
 
 typedef struct Find {
@@ -160,6 +161,12 @@ static int add_source(Find *f, TileSource source, bool in_place) {
   return f->n_sources++;
 }
 
+// The longest piece of a dimension in blocks of so many rows or columns, which begin at multiples of a unit (0: all at the first).
+// A whole dimension is none where a block may begin inside: a piece would have one place to be at, and that is the first.
+static int64_t longest(int64_t dim, int64_t most, int64_t unit) {
+  return most < dim ? most : unit % dim == 0 ? dim : (dim + 1) / 2;
+}
+
 static const TileBox *make_box(Find *f, Epilogue *k) {
   enum { LONG = 64 };  // rows that are done one by one
   const HlShape *v = f->value->shape;
@@ -167,10 +174,13 @@ static const TileBox *make_box(Find *f, Epilogue *k) {
   int64_t *dims = HL_ARRAY(f->arena, int64_t, 3 * v->rank + f->dot->shape->rank + 1);
   int64_t *size = dims, *first = size + v->rank, *count = first + v->rank, *hole = count + v->rank;
   for (int d = 0; d < v->rank; d++) {
-    const int64_t most = d == k->column ? blocks->columns : d == k->row ? blocks->rows : 1;
-    size[d] = most < v->dim[d] ? most : v->dim[d];
+    size[d] = d == k->column ? longest(v->dim[d], blocks->columns, blocks->column_unit)
+              : d == k->row  ? longest(v->dim[d], blocks->rows, blocks->row_unit)
+                             : 1;
     count[d] = v->dim[d] - size[d] + 1;
   }
+  k->rows = k->row < 0 ? 1 : size[k->row];
+  k->columns = k->column < 0 ? 1 : size[k->column];
   if (k->row >= 0)
     hole[f->dot_dim[k->row]] = blocks->row;
   if (blocks->is_in_place)
@@ -299,6 +309,10 @@ static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+static int64_t piece_of(int d, const Epilogue *k, const int64_t *index, int64_t most) {
+  return d < 0 ? 1 : least(most, k->dim[d] - index[d]);
+}
+
 // Piece by piece of the block, as far as dimensions of the result go.
 static bool run_block(void *user, const DotBlock *block, void *scratch) {
   const Job *job = user;
@@ -312,8 +326,8 @@ static bool run_block(void *user, const DotBlock *block, void *scratch) {
   for (int64_t i = 0, rows = 1; i < block->rows; i += rows)
     for (int64_t j = 0, columns; j < block->columns; j += columns) {
       indices_of(k, block->place + i * k->blocks.row_step + j * k->blocks.column_step, index);
-      rows = k->row < 0 ? 1 : least(block->rows - i, k->dim[k->row] - index[k->row]);
-      columns = k->column < 0 ? 1 : least(block->columns - j, k->dim[k->column] - index[k->column]);
+      rows = piece_of(k->row, k, index, least(block->rows - i, k->rows));
+      columns = piece_of(k->column, k, index, least(block->columns - j, k->columns));
       buffer[0] = (char *)block->at + (i * block->row + j) * bytes;
       tile_box_run_part(k->box, buffer, index, rows, columns, scratch);
     }

@@ -45,10 +45,11 @@ typedef struct DotEpilogue {
   void *user;
   size_t scratch;     // bytes that it wants to scribble on
 } DotEpilogue;
-// What all blocks of a plan are like: how many rows and columns they have at most, how far apart these are in the block and in C (0:
-// there is one), and of what type they are.
+// What all blocks of a plan are like: how many rows and columns they have at most, of which number the first ones are multiples,
+// how far apart these are in the block and in C (0: there is one), and of what type they are.
 typedef struct DotBlocks {
   int64_t rows, columns, row;
+  int64_t row_unit, column_unit;
   int64_t row_step, column_step;
   HlDtype dtype;
   bool is_in_place;    // a block lies where it belongs in C

@@ -506,6 +506,17 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
   return p;
 }
 
+static int64_t common(int64_t a, int64_t b) {
+  return b == 0 ? a : common(b, a % b);
+}
+
+// Columns are cut into spans, these into chunks, and a chunk into blocks.
+static int64_t column_unit(const DotPlan *p) {
+  const int64_t n = p->side[1].n, block = p->is_row ? DOT_STRIP : p->hot;
+  const int64_t span = p->shared[1] && p->span < n ? p->span : 0, chunk = p->bn < n ? p->bn : 0;
+  return common(common(span, chunk), block < n ? block : 0);
+}
+
 DotBlocks dot_blocks(const DotPlan *p) {
   const DotLoops *rows = &p->side[0].lanes, *columns = &p->side[1].lanes;
   const int64_t n = p->side[1].n;
@@ -514,6 +525,8 @@ DotBlocks dot_blocks(const DotPlan *p) {
                      .row = p->in_place ? inner_stride(rows, DOT_C)
                             : p->is_row ? DOT_STRIP
                                         : p->hot,
+                     .row_unit = p->bm < p->side[0].n ? p->bm : 0,
+                     .column_unit = column_unit(p),
                      .is_in_place = p->in_place,
                      .row_step = inner_stride(rows, DOT_C),
                      .column_step = inner_stride(columns, DOT_C),

@@ -149,6 +149,9 @@ static int widest(int n, const EmitOp *op) {
     const int a = carried_size(op[k].dtype), b = carried_size(to);
     most = a > most ? a : most;
     most = b > most ? b : most;
+    if (op[k].kind == EMIT_VEC && (op[k].vec == VEC_DIVIDE || op[k].vec == VEC_REMAINDER) &&
+        hl_is_integral(op[k].dtype) && a == 4)
+      most = 8;  // by way of f64
   }
   return most;
 }

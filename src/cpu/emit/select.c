@@ -344,6 +344,22 @@ static int select_multiply(const Select *s) {
   return op2(s, X86_VPADDQ, op2(s, X86_VPMULUDQ, s->x, s->y), shift(s, X86_VPSLLQ_I, across, 32));
 }
 
+// Of 32 bits as f64, whose quotients are near enough that their whole parts are right. By 0: all ones, or what was divided.
+static int select_divide(const Select *s, bool remainder) {
+  EmitBody *body = s->body;
+  const X86Op widen = s->is_signed ? X86_VCVTDQ2PD : X86_VCVTUDQ2PD,
+              narrow = s->is_signed ? X86_VCVTTPD2DQ : X86_VCVTTPD2UDQ;
+  if (s->is_float || s->size != 4 || !inst_has(body, widen))
+    return -1;
+  const int x = inst_op(body, widen, 8, -1, s->x, 0), y = inst_op(body, widen, 8, -1, s->y, 0);
+  const int q = inst_op(body, narrow, 8, -1, inst_op(body, X86_VDIVPD, 8, x, y, 0), 0);
+  const int by_zero = compare_ints(s, &compares[0], s->is_signed, s->y, konst(s, 0));
+  if (!remainder)
+    return inst_select(body, s->size, by_zero, konst(s, UINT64_MAX), q);
+  const int rest = direct_inst(VEC_SUBTRACT, s, s->x, op2(s, X86_VPMULLD, q, s->y));
+  return inst_select(body, s->size, by_zero, s->x, rest);
+}
+
 // By a constant. Bytes are shifted as words, and what came from the neighbour cleared.
 static int shift_by_const(const Select *s, VecOp vec) {
   static const X86Op left[] = {X86_VPSLLW_I, X86_VPSLLW_I, X86_VPSLLD_I, X86_VPSLLQ_I},
@@ -462,6 +478,8 @@ static int select_value(const Select *s, VecOp vec, HlDtype dtype) {
   case VEC_ROUND_NEAREST_EVEN: return select_round_even(s);
   case VEC_ROUND_NEAREST_AFZ: return select_round_away(s);
   case VEC_MULTIPLY: return s->is_float ? -1 : select_multiply(s);
+  case VEC_DIVIDE: return select_divide(s, false);
+  case VEC_REMAINDER: return select_divide(s, true);
   case VEC_MAXIMUM: return select_maximum(s);
   case VEC_MINIMUM: return select_minimum(s);
   case VEC_CLAMP: return select_clamp(s);

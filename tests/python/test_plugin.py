@@ -1,0 +1,223 @@
+"""The plugin in JAX: found, registered, devices, callbacks, custom calls. Each program runs in a process of its own."""
+# needs jax
+import os
+import subprocess
+import sys
+import textwrap
+import types
+import unittest
+
+from hilo import jax_plugin
+
+
+def run(program, **environment):
+  """What a program prints."""
+  env = {k: v for k, v in os.environ.items() if k not in ("JAX_PLATFORMS", "XLA_FLAGS")}
+  done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env={**env, **environment}, timeout=600,
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+  return types.SimpleNamespace(status=done.returncode, out=done.stdout, err=done.stderr)
+
+
+class Case(unittest.TestCase):
+
+  def prints(self, program, expected, **environment):
+    done = run(program, **environment)
+    self.assertEqual((done.status, done.out), (0, textwrap.dedent(expected)), done.err[-3000:])
+    return done
+
+
+class Plugin(Case):
+
+  def test_only_hilo(self):
+    done = self.prints("""
+        import jax, jax.numpy as jnp
+        d = jax.devices()[0]
+        print("hilo" in d.client.platform_version, d == jax.devices("cpu")[0] == jax.devices("hilo")[0])
+        print(jnp.arange(3.).sum() + 1)
+        """, "True True\n4.0\n", JAX_PLATFORMS="hilo")
+    self.assertNotIn("experimental", done.err)
+
+  def test_beside_cpu(self):
+    program = """
+        import jax, jax.numpy as jnp
+        print("hilo" in jax.devices()[0].client.platform_version, "hilo" in jax.devices("cpu")[0].client.platform_version)
+        print(jnp.ones(2) * 2)
+        """
+    for platforms, default in (("", True), ("hilo,cpu", True), ("cpu", False)):
+      self.prints(program, f"{default} False\n[2. 2.]\n", JAX_PLATFORMS=platforms)
+
+  def test_number_of_devices(self):
+    count = "import jax; print(len(jax.devices()))"
+    self.prints(count, "3\n", JAX_PLATFORMS="hilo", XLA_FLAGS="--xla_force_host_platform_device_count=3")
+    import jax
+    if hasattr(jax.config, "jax_num_cpu_devices"):
+      self.prints(count, "4\n", JAX_PLATFORMS="hilo", JAX_NUM_CPU_DEVICES="4")
+      self.prints("import jax; jax.config.update('jax_num_cpu_devices', 2); print(len(jax.devices()))", "2\n",
+                  JAX_PLATFORMS="hilo")
+
+  def test_no_library(self):
+    done = run("import jax; print(jax.devices())", JAX_PLATFORMS="hilo", HILO_PJRT_LIBRARY="/nowhere.so")
+    self.assertNotEqual(done.status, 0)
+    self.assertIn("/nowhere.so", done.err)
+
+  def test_custom_calls_reach_both(self):
+    """Handlers go to XLA:CPU, too, though hilo came first: jaxlib's LAPACK, and untyped ones made here by ctypes, registered
+    before and after the clients are there."""
+    self.prints("""
+        import ctypes, jax, jax.numpy as jnp, numpy as np
+        from jax._src.lib import xla_client
+        F = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+        @F
+        def twice(out, operands):
+          x = np.ctypeslib.as_array((ctypes.c_float * 4).from_address(operands[0]))
+          np.ctypeslib.as_array((ctypes.c_float * 4).from_address(out))[:] = 2 * x
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        capsule = new(ctypes.cast(twice, ctypes.c_void_p), b"xla._CUSTOM_CALL_TARGET", None)
+        xla_client.register_custom_call_target(b"early", capsule, "cpu", 0)
+        jax.devices()
+        xla_client.register_custom_call_target(b"late", capsule, "cpu", 0)
+        a = np.diag(np.float32([1, 4, 9]))
+        for backend in ("hilo", "cpu"):
+          with jax.default_device(jax.devices(backend)[0]):
+            print(np.diag(np.asarray(jnp.linalg.cholesky(a))), np.asarray(jnp.linalg.eigvalsh(a)).round(3))
+            for name in ("early", "late") if hasattr(jax, "ffi") else ():
+              call = jax.ffi.ffi_call(name, jax.ShapeDtypeStruct((4,), np.float32), custom_call_api_version=2)
+              assert (jax.jit(call)(jnp.arange(4.)) == jnp.arange(0., 8, 2)).all()
+        """, "[1. 2. 3.] [1. 4. 9.]\n" * 2)
+
+
+class Callbacks(Case):
+
+  def setUp(self):
+    import jax
+    if jax.__version_info__ < (0, 6):
+      self.skipTest("jaxlib calls Python back by itself in this release")
+
+  def test_pure_io_and_debug(self):
+    self.prints("""
+        import jax, jax.numpy as jnp, numpy as np
+        seen = []
+        def host(x, i):
+          seen.append(type(x).__name__)
+          return np.asarray(x) * int(i)
+        f = jax.jit(lambda x: jax.pure_callback(host, x, x, 10))
+        print(f(jnp.arange(3, dtype=jnp.bfloat16)), f(jnp.arange(3)))
+        kept = []
+        g = jax.jit(lambda x: jax.experimental.io_callback(lambda v: kept.append(v), None, x, ordered=True))
+        import jax.experimental
+        for k in range(5): g(jnp.full(2, k))
+        jax.effects_barrier()
+        print([int(v[1]) for v in kept])
+        @jax.jit
+        def h(x):
+          jax.debug.print("x = {}", x)
+          return jax.pure_callback(lambda v: (v > 0, ()), (jax.ShapeDtypeStruct((2,), bool), ()), x)
+        print(h(jnp.array([1., -1.])))
+        jax.effects_barrier()
+        """, """\
+        [0 10 20] [ 0 10 20]
+        [0, 1, 2, 3, 4]
+        x = [ 1. -1.]
+        (Array([ True, False], dtype=bool), ())
+        """, JAX_PLATFORMS="hilo")
+
+  def test_reentrant(self):
+    self.prints("""
+        import jax, jax.numpy as jnp, numpy as np
+        def host(x): return np.asarray(jax.jit(jnp.sin)(x))
+        f = jax.jit(lambda x: jax.pure_callback(host, x, x) * 2)
+        print(np.allclose(f(jnp.ones(3)), 2 * np.sin(1)))
+        """, "True\n", JAX_PLATFORMS="hilo")
+
+  def test_what_goes_wrong_is_told(self):
+    done = run("""
+        import jax, jax.numpy as jnp, numpy as np, sys
+        def wrong_shape(x): return np.zeros(5, np.float32)
+        def raises(x): raise ValueError("what a day")
+        def leaves(x): sys.exit(3)
+        def interrupts(x): raise KeyboardInterrupt
+        for f in (wrong_shape, raises, leaves, interrupts):
+          try:
+            jax.block_until_ready(jax.jit(lambda x: jax.pure_callback(f, x, x))(jnp.ones(2)))
+            print("nothing")
+          except Exception as e:
+            text = str(e)
+            print(f.__name__, "CpuCallback error calling callback" in text or "Mismatched result" in text, "INTERNAL" in text,
+                  [w for w in ("what a day", "SystemExit", "KeyboardInterrupt", "_callbacks.py") if w in text], flush=True)
+        print(jnp.ones(2) + 1, flush=True)
+        """, JAX_PLATFORMS="hilo")
+    self.assertEqual(done.out, """\
+wrong_shape True True []
+raises True True ['what a day']
+leaves True True ['SystemExit']
+interrupts True True ['KeyboardInterrupt']
+[2. 2.]
+""", done.err[-3000:])
+
+  def test_element_types(self):
+    self.prints("""
+        import jax, jax.numpy as jnp, numpy as np, ml_dtypes
+        n = 0
+        for t in ("bool", "int8", "uint16", "int32", "float16", "float32", "complex64", ml_dtypes.bfloat16,
+                  ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4):
+          x = jnp.asarray(np.array([[1, 0, 1], [0, 1, 1]]).astype(t))
+          y = jax.jit(lambda v: jax.pure_callback(lambda a: np.asarray(a).T, jax.ShapeDtypeStruct((3, 2), v.dtype), v))(x)
+          assert y.dtype == x.dtype and (np.asarray(y) == np.asarray(x).T).all(), t
+          n += 1
+        print(n)
+        """, "12\n", JAX_PLATFORMS="hilo")
+
+
+class Registering(unittest.TestCase):
+  """What is handed to the library, with one that only takes notes."""
+
+  def test_custom_calls(self):
+    import ctypes
+    from jax._src.lib import xla_client
+    notes, forwarded, handlers = [], [], {}
+    library = types.SimpleNamespace(hilo_pjrt_register_ffi=lambda *a: notes.append(a) or 0,
+                                    hilo_pjrt_register_type=lambda *a: notes.append(a) or 0)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    capsule = [new(address, b"xla._CUSTOM_CALL_TARGET", None) for address in (4096, 8192)]
+    number = ctypes.c_longlong(77)
+    identity = new(ctypes.addressof(number), b"any name", None)
+    xla = types.SimpleNamespace(register_custom_call_target=lambda *a: forwarded.append(a),
+                                register_custom_type=lambda *a: forwarded.append(a))
+    saved = xla_client._xla, xla_client.register_custom_call_handler
+    has_types = hasattr(xla_client, "register_custom_type_handler")
+    saved_types = getattr(xla_client, "register_custom_type_handler", None)
+    try:
+      xla_client._xla = xla
+      xla_client.register_custom_call_handler = lambda platform, f: handlers.update({platform: f})
+      if has_types:
+        xla_client.register_custom_type_handler = lambda platform, f: handlers.update({"type": f})
+      jax_plugin._take_custom_calls(library)
+    finally:
+      xla_client._xla, xla_client.register_custom_call_handler = saved
+      if has_types:
+        xla_client.register_custom_type_handler = saved_types
+    handlers["cpu"](b"plain", capsule[0], "Host", 0)
+    handlers["cpu"]("staged", {"instantiate": capsule[0], "execute": capsule[1]}, "Host", 1, 1)
+    self.assertEqual(notes, [(b"plain", None, None, None, 4096, 0, 0), (b"staged", 4096, None, None, 8192, 1, 1)])
+    self.assertEqual([f[0] for f in forwarded], [b"plain", "staged"])
+    if has_types:
+      handlers["type"]("state", {"type_id": identity})
+      self.assertEqual(notes[2], (b"state", 77, None))
+      self.assertEqual(forwarded[2][0], "state")
+
+  def test_long_errors_keep_their_end(self):
+    import ctypes
+    from hilo import _callbacks
+    room = ctypes.create_string_buffer(b"x" * 99, 100)
+    _callbacks._tell("start" + "." * 500 + "the end", ctypes.addressof(room), 64)
+    self.assertTrue(room.value.startswith(b"start") and room.value.endswith(b"the end"), room.value)
+    self.assertLess(len(room.value), 64)
+    self.assertEqual(room.raw[64:99], b"x" * 35)
+    _callbacks._tell("short", ctypes.addressof(room), 64)
+    self.assertEqual(room.value, b"short")
+
+
+if __name__ == "__main__":
+  unittest.main()
