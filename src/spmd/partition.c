@@ -157,6 +157,36 @@ static void know_as_tiles(PartComp *c, const HlInst *product) {
   }
 }
 
+// A sum of which each device is to have its own summand.
+static bool wants_summands(PartComp *c, const HlInst *inst) {
+  const HlSharding *s = hl_sharding(inst);
+  const bool sums = part_is_product(inst) || inst->op == HL_OP_REDUCE || inst->op == HL_OP_SCATTER;
+  if (!s || !sums || !hl_shape_is_array(inst->shape))
+    return false;
+  const HlTiles *const *own = part_tiles(c, inst);
+  return own && own[0]->unreduced > 1;
+}
+
+// It is made as if all were to have it, and the step in which they add up is left out again (part_reshard).
+static bool make_summands(PartComp *c, HlInst *inst) {
+  c->complete = inst;
+  const bool done = rule_of(inst)(c, inst);
+  c->complete = NULL;
+  const HlTiles *const *own = done ? part_tiles(c, inst) : NULL;
+  return own && part_keep(c, inst, part_value_as(c, inst, own), own);
+}
+
+// Moves all of what each device has a summand of: the result's summands are these, moved.
+static bool moves_summands(PartComp *c, const HlInst *inst) {
+  if (!hl_op_is((HlOp)inst->op, HL_T_REARRANGES) || inst->n_operands != 1 ||
+      !hl_shape_is_array(inst->shape) || hl_shape_is_dynamic(inst->shape) || !hl_sharding(inst))
+    return false;
+  const HlTiles *const *own = part_tiles(c, inst);
+  const PartValue *x = part_value(c, hl_operand(inst, 0));
+  return own && own[0]->kind == HL_TILES_UNREDUCED && x->n == 1 &&
+         x->tiles[0]->kind == HL_TILES_UNREDUCED;
+}
+
 static bool visit(PartComp *c, HlInst *inst) {
   if (c->value[inst->id].local) {  // made along with another one
     copy_control(c, inst);
@@ -167,8 +197,11 @@ static bool visit(PartComp *c, HlInst *inst) {
   c->b.loc = inst->loc;
   c->by_tiles = known_as_tiles(c, inst);
   bool done = hl_has_side_effect(inst) && !changes_view(inst) && part_one_device(c, inst);
-  if (!done && is_manual(c, inst) && !is_structure((HlOp)inst->op) && !changes_view(inst))
+  if (!done && ((is_manual(c, inst) && !is_structure((HlOp)inst->op) && !changes_view(inst)) ||
+                moves_summands(c, inst)))
     done = part_as_it_is(c, inst);
+  else if (!done && wants_summands(c, inst))
+    done = make_summands(c, inst);
   else if (!done)
     done = rule_of(inst)(c, inst);
   if (done && hl_cx_n_errors(c->b.cx) == errors) {

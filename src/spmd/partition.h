@@ -87,6 +87,7 @@ typedef struct PartComp {
   int n, at;
   HlInst *id;                    // partition-id
   bool by_tiles;                 // what is exchanged now is known so (PartValue)
+  const HlInst *complete;        // seen as if its sum were complete (part_tiles), or NULL
   PartBodies *loop;              // by id in `from`; NULL: it is not begun
   const HlTiles *const *result;  // how the caller wants the root; NULL: as it is
   const HlTiles *const
@@ -106,6 +107,8 @@ typedef struct PartCost {
 const HlTiles *const *part_tiles(PartComp *c, const HlInst *inst);
 const HlTiles *part_tiles_of(PartComp *c, const HlInst *inst, const HlSharding *sharding,
                              const HlShape *leaf);
+// The same with unreduced or, if `manual`, manual subgroups too as replicas.
+const HlTiles *part_complete(PartComp *c, const HlTiles *tiles, bool manual);
 // The shape of what a device has of it; leaf shardings in order.
 const HlShape *part_local_shape(Part *pt, const HlShape *global, const HlTiles *const *tiles);
 const HlTiles *part_replicated(Part *pt, int rank);

@@ -121,12 +121,6 @@ static bool same_subgroups(const HlTiles *a, const HlTiles *b) {
   return true;
 }
 
-// The same with unreduced or manual subgroups as replicas.
-static const HlTiles *with_replicas(PartComp *c, const HlTiles *t, bool manual) {
-  return hl_tiles_new(c->pt->arena, t->rank, t->parts, manual ? 1 : t->manual, 1,
-                      t->replicas * t->unreduced * (manual ? t->manual : 1), t->device);
-}
-
 // --- Sizes ----------------------------------------------------------------------------------------
 
 // Tiles of `parts` parts joined by `factor` are the tiles of parts / factor parts.
@@ -472,7 +466,7 @@ static HlInst *complete_sum(PartComp *c, HlInst *x, const HlTiles *t) {
 }
 
 // All of it is the summand of the first of each unreduced subgroup; the others have zeros.
-static HlInst *to_summands(PartComp *c, HlInst *x, const HlTiles *t) {
+static HlInst *whole_and_zeros(PartComp *c, HlInst *x, const HlTiles *t) {
   int64_t *first = HL_ARRAY(c->pt->arena, int64_t, t->n);
   for (int64_t d = 0; d < t->n; d++)
     first[d] = t->place[d] / t->replicas % t->unreduced == 0;
@@ -480,6 +474,89 @@ static HlInst *to_summands(PartComp *c, HlInst *x, const HlTiles *t) {
   HlInst *is_first =
       number ? hl_b_compare(&c->b, HL_WORD_direction_NE, number, part_scalar_index(c, 0)) : NULL;
   return hl_b_select(&c->b, is_first, x, hl_b_like_int(&c->b, x, 0));
+}
+
+static HlI64Lists unreduced_groups(PartComp *c, const HlTiles *t) {
+  bool *along = HL_ARRAY(c->pt->arena, bool, t->rank + 3);
+  along[t->rank + 1] = true;
+  return hl_tiles_groups(c->pt->arena, t, along);
+}
+
+// The devices of each unreduced subgroup have tiles that make up what the subgroup has.
+static bool has_parts(PartComp *c, const HlShape *global, const HlTiles *from, const HlTiles *to) {
+  if (from->unreduced > 1 || from->manual > 1 || to->manual > 1 || !hl_tiles_even(from, global) ||
+      hl_tiles_n_tiles(from) != hl_tiles_n_tiles(to) * to->unreduced ||
+      !lies_in(c, from, to, global))
+    return false;
+  const HlI64Lists groups = unreduced_groups(c, to);
+  for (int g = 0; g < groups.n; g++)
+    for (int i = 0; i < groups.at[g].n; i++)
+      for (int k = 0; k < i; k++)
+        if (from->place[groups.at[g].at[i]] / from->replicas ==
+            from->place[groups.at[g].at[k]] / from->replicas)
+          return false;
+  return true;
+}
+
+// Its tile among zeros is each device's summand.
+static HlInst *part_among_zeros(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *from,
+                                const HlTiles *to) {
+  HlArena *arena = c->pt->arena;
+  const HlShape *shape = part_local_shape(c->pt, global, &to);
+  HlInst **start = HL_ARRAY(arena, HlInst *, shape->rank + 1);
+  int64_t *by_device = HL_ARRAY(arena, int64_t, to->n);
+  for (int k = 0; k < shape->rank; k++) {
+    for (int64_t d = 0; d < to->n; d++) {
+      int64_t own, all, length;
+      hl_tiles_range(from, d, k, global->dim[k], &own, &length);
+      hl_tiles_range(to, d, k, global->dim[k], &all, &length);
+      by_device[d] = own - all;
+    }
+    start[k] = part_number(c, HL_S32, by_device);
+  }
+  HlInst *zeros = hl_b_full(&c->b, shape->dtype, shape->rank, shape->dim, 0);
+  return hl_b_dynamic_update_slice(&c->b, zeros, x, start);
+}
+
+// Of each device the least of those it is in a group with, directly or not.
+static void join(int64_t *least, int64_t n, HlI64Lists groups) {
+  for (int g = 0; g < groups.n; g++)
+    for (int k = 1; k < groups.at[g].n; k++) {
+      const int64_t a = least[groups.at[g].at[0]], b = least[groups.at[g].at[k]];
+      for (int64_t d = 0; d < n; d++)
+        if (least[d] == (a > b ? a : b))
+          least[d] = a < b ? a : b;
+    }
+}
+
+static bool is_sum(const HlInst *x) {
+  return x->op == HL_OP_ALL_REDUCE && x->n_operands == 1 &&
+         hl_reducer(hl_to_apply(x)) == (x->shape->dtype == HL_PRED ? HL_OP_OR : HL_OP_ADD);
+}
+
+// What each device added to a sum over the unreduced subgroups that was just made, in one step or several. NULL: x is none.
+static HlInst *before_sum(PartComp *c, HlInst *x, const HlTiles *t) {
+  int64_t *now = HL_ARRAY(c->pt->arena, int64_t, t->n), size = 1;
+  int64_t *wanted = HL_ARRAY(c->pt->arena, int64_t, t->n);
+  for (int64_t d = 0; d < t->n; d++)
+    now[d] = wanted[d] = d;
+  join(wanted, t->n, unreduced_groups(c, t));
+  while (c->pt->n_replicas == 1 && size < t->unreduced && is_sum(x)) {
+    const HlI64Lists groups = hl_groups_lists(c->pt->arena, hl_attr_ptr(x, HL_A_REPLICA_GROUPS));
+    size *= groups.n > 0 ? groups.at[0].n : t->n;
+    join(now, t->n, groups);
+    x = hl_operand(x, 0);
+  }
+  return size == t->unreduced && memcmp(now, wanted, (size_t)t->n * sizeof *now) == 0 ? x : NULL;
+}
+
+static HlInst *to_summands(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *from,
+                           const HlTiles *to) {
+  if (has_parts(c, global, from, to))
+    return part_among_zeros(c, x, global, from, to);
+  const HlTiles *complete = part_complete(c, to, false);
+  HlInst *summand = hl_tiles_equal(from, complete) ? before_sum(c, x, to) : NULL;
+  return summand ? summand : whole_and_zeros(c, part_reshard(c, x, global, from, complete), to);
 }
 
 bool part_is_broadcast_scalar(const HlInst *x) {
@@ -519,11 +596,11 @@ HlInst *part_reshard(PartComp *c, HlInst *x, const HlShape *global, const HlTile
     return hl_b_full(&c->b, shape->dtype, shape->rank, shape->dim, 0);
   }
   if (to->unreduced > 1)
-    return to_summands(c, part_reshard(c, x, global, from, with_replicas(c, to, false)), to);
+    return to_summands(c, x, global, from, to);
   State s = {.c = c, .x = x, .global = global, .tiles = from};
   if (from->unreduced > 1) {
     s.x = complete_sum(c, x, from);
-    s.tiles = with_replicas(c, from, false);
+    s.tiles = part_complete(c, from, false);
   }
   if (s.x && s.tiles->manual == to->manual && part_is_broadcast_scalar(s.x))
     return scalar_again(c, s.x, global, to);

@@ -68,8 +68,13 @@ bool part_as_it_is(PartComp *c, HlInst *inst) {
   return own && part_keep(c, inst, part_copy(c, inst, inst->shape, n, operand), own);
 }
 
+// Done to each device's summands it gives summands of the result.
+static bool is_additive(HlOp op) {
+  return op == HL_OP_COPY || op == HL_OP_ADD || op == HL_OP_SUBTRACT || op == HL_OP_NEGATE;
+}
+
 // Every element of the result comes from the same one of the operands; scalars among them serve
-// all. What is not summed up yet only a copy leaves so.
+// all.
 bool part_elementwise(PartComp *c, HlInst *inst) {
   const int n = (int)inst->n_operands;
   const HlTiles *const *own = part_tiles(c, inst);
@@ -83,7 +88,7 @@ bool part_elementwise(PartComp *c, HlInst *inst) {
       return part_default(c, inst);
     if (shape->rank > 0 && !hl_shape_same_dims(shape, inst->shape))
       return part_default(c, inst);
-    if (t->unreduced > 1 && inst->op != HL_OP_COPY)
+    if (t->unreduced > 1 && !is_additive((HlOp)inst->op))
       return part_default(c, inst);
   }
   for (int k = 0; k < n; k++) {

@@ -106,12 +106,22 @@ static const HlTiles *subgroups_of_operands(PartComp *c, const HlInst *inst) {
   return NULL;
 }
 
+const HlTiles *part_complete(PartComp *c, const HlTiles *t, bool manual) {
+  return hl_tiles_new(c->pt->arena, t->rank, t->parts, manual ? 1 : t->manual, 1,
+                      t->replicas * t->unreduced * (manual ? t->manual : 1), t->device);
+}
+
 const HlTiles *const *part_tiles(PartComp *c, const HlInst *inst) {
   const HlSharding *sharding = hl_sharding(inst);
   const HlTiles **out = HL_ARRAY(c->pt->arena, const HlTiles *, hl_shape_leaves(inst->shape) + 1);
   int n = 0;
   const HlTiles *like = sharding ? NULL : subgroups_of_operands(c, inst);
-  return fill_leaves(c, inst, sharding, inst->shape, like, out, &n) ? out : NULL;
+  if (!fill_leaves(c, inst, sharding, inst->shape, like, out, &n))
+    return NULL;
+  for (int k = 0; inst == c->complete && k < n; k++)
+    if (out[k]->unreduced > 1)
+      out[k] = part_complete(c, out[k], false);
+  return out;
 }
 
 static const HlShape *local_shape(Part *pt, const HlShape *global, const HlTiles *const *tiles,
