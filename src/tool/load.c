@@ -194,6 +194,11 @@ bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, Hl
   HlSource *utf8 = base_utf8_source(source);
   const bool ok = load_source(cx, utf8 ? utf8 : source, options, out);
   hl_source_unref(utf8);
+  if (!ok) {
+    const HlFormat format = out->format;
+    hl_file_free(out);
+    out->format = format;
+  }
   return ok;
 }
 
@@ -201,13 +206,8 @@ static bool load(HlCx *cx, const char *path, const HlLoadOptions *options, HlFil
   HlSource *source = hl_read_file(cx, path);
   if (!source)
     return false;
-  bool ok = hl_load_source(cx, source, options, out);
+  const bool ok = hl_load_source(cx, source, options, out);
   hl_source_unref(source);
-  if (!ok) {
-    HlFormat format = out->format;
-    hl_file_free(out);
-    out->format = format;
-  }
   return ok;
 }
 
