@@ -269,9 +269,15 @@ def run_file(o, name):
     begin = time.time()
     with tempfile.TemporaryDirectory() as folder:
         run = Run(o, name, folder, good)
-        run.all()
+        try:
+            run.all()
+        finally:  # what is known is kept, also when it is ended
+            keep_results(o, path, name, old, run, time.time() - begin)
+
+
+def keep_results(o, path, name, old, run, seconds):
     tests = {**(old["tests"] if old else {}), **run.tests}
-    result = {"file": name, "backend": o.backend, "cases": o.cases, "x64": o.x64, "seconds": round(time.time() - begin, 1),
+    result = {"file": name, "backend": o.backend, "cases": o.cases, "x64": o.x64, "seconds": round(seconds, 1),
               "finished": run.finished, "collect": run.collect, "tests": tests}
     with open(path + ".new", "w") as out:
         json.dump(result, out, indent=1)
