@@ -175,7 +175,12 @@ static PJRT_Error *make_parts(PJRT_Client *client, const PJRT_Client_Create_Args
   client->alloc = cpu_alloc_new(keep_bytes);
   client->dispatcher = dispatcher_new();
   client->tasks = tasks_new(cpu_usable_threads());
-  if (processes > 1) {
+  if (processes > 1 && (!args->kv_get_callback || !args->kv_put_callback)) {
+    error = pjrt_fail(PJRT_INVALID_ARGUMENT,
+                      "%d processes can find each other only through a store of keys and values, "
+                      "and the client lends none (jax.distributed.initialize)",
+                      processes);
+  } else if (processes > 1) {
     const KeyValues store = {args->kv_get_callback, args->kv_get_user_arg, args->kv_put_callback,
                              args->kv_put_user_arg};
     client->remote = remote_new(&store, client->process, processes, client->n_local, count, &error);

@@ -99,8 +99,11 @@ Fault *fault_of_run(HlCx *cx, const HlModule *m) {
 
 // --- Errors ----------------------------------------------------------------------------------------
 
+// What is returned when there is no memory for an error: never freed.
+static PJRT_Error no_memory_for_error;
+
 static void destroy(PJRT_Error *error) {
-  if (!error)
+  if (!error || error == &no_memory_for_error)
     return;
   fault_unref(error->fault);
   free(error);
@@ -128,12 +131,16 @@ static const PJRT_Error_FunctionTable functions = {.struct_size = sizeof functio
                                                    .get_code = get_code,
                                                    .for_each_payload = for_each_payload};
 
+static PJRT_Error no_memory_for_error = {&functions, &no_memory};
+
 PJRT_Error *pjrt_error(Fault *fault) {
   if (!fault)
     return NULL;
   PJRT_Error *error = malloc(sizeof *error);
-  if (!error)
-    abort();  // 16 bytes: there is no way to say so, and to say nothing would be to lie
+  if (!error) {
+    fault_unref(fault);
+    return &no_memory_for_error;
+  }
   *error = (PJRT_Error){&functions, fault};
   return error;
 }

@@ -106,31 +106,66 @@ static PJRT_Error *misfit(const PJRT_LoadedExecutable_Execute_Args *args, int d,
                    hl_dtype_text(a->dtype), a->bytes == b->bytes ? " or order of dimensions" : "");
 }
 
-// One buffer may be given twice, but not if it is given away. Lists are short, or sorted by address.
+// What is said where one buffer is given as two arguments and given away by one of them, or by both. XLA's words, which
+// people look for.
+static PJRT_Error *given_twice(const Core *core, int d, int first, int second, bool first_gives,
+                               bool second_gives) {
+  const char *what = first_gives && second_gives
+                         ? "Attempt to donate the same buffer twice in Execute()"
+                     : first_gives ? "Attempt to use a buffer that was previously donated in the "
+                                     "same call to Execute()"
+                                   : "Attempt to donate a buffer which is also used by the same "
+                                     "call to Execute()";
+  const char *toy = first_gives && second_gives ? "f(donate(a), donate(a))"
+                    : first_gives               ? "f(donate(a), a)"
+                                                : "f(a, donate(a))";
+  return pjrt_fail(PJRT_INVALID_ARGUMENT,
+                   "%s (flattened argument %d, replica %d, partition %d, first use: %d). Toy "
+                   "example for this bug: `%s`.",
+                   what, second, (int)(d / core->partitions), (int)(d % core->partitions), first,
+                   toy);
+}
+
+typedef struct Use {
+  const PJRT_Buffer *buffer;
+  int number;
+  bool gives;
+} Use;
+
+static int by_buffer(const void *a, const void *b) {
+  const Use *x = a, *y = b;
+  if (x->buffer != y->buffer)
+    return (uintptr_t)x->buffer < (uintptr_t)y->buffer ? -1 : 1;
+  return x->number - y->number;
+}
+
+static bool any_donated(const Core *core) {
+  for (int k = 0; k < core->n_parameters; k++)
+    if (core->parameter[k].donated)
+      return true;
+  return false;
+}
+
+// One buffer may be given twice, but not if it is given away.
 static PJRT_Error *check_twice(const PJRT_LoadedExecutable_Execute_Args *args, int d) {
   const Core *core = args->executable->core;
-  for (int k = 0; k < core->n_parameters; k++) {
-    if (!core->parameter[k].donated || !is_donatable(args->options, k))
-      continue;
-    for (int i = 0; i < core->n_parameters; i++)
-      if (i != k && args->argument_lists[d][i] == args->argument_lists[d][k])
-        return pjrt_fail(PJRT_INVALID_ARGUMENT,
-                         i < k && core->parameter[i].donated
-                             ? "Attempt to donate the same buffer twice in Execute() (flattened "
-                               "argument %d, replica %d, partition %d, first use: %d). Toy "
-                               "example for this bug: `f(donate(a), donate(a))`."
-                         : i < k ? "Attempt to donate a buffer which is also used by the same "
-                                   "call to Execute() (flattened argument %d, replica %d, "
-                                   "partition %d, first use: %d). Toy example for this bug: "
-                                   "`f(a, donate(a))`."
-                                 : "Attempt to use a buffer that was previously donated in the "
-                                   "same call to Execute() (flattened argument %d, replica %d, "
-                                   "partition %d, first use: %d). Toy example for this bug: "
-                                   "`f(donate(a), a)`.",
-                         i < k ? k : i, (int)(d / core->partitions), (int)(d % core->partitions),
-                         i < k ? i : k);
+  if (!any_donated(core))
+    return NULL;
+  Use *use = malloc((size_t)core->n_parameters * sizeof *use);
+  if (!use)
+    return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+  for (int k = 0; k < core->n_parameters; k++)
+    use[k] = (Use){args->argument_lists[d][k], k,
+                   core->parameter[k].donated && is_donatable(args->options, k)};
+  qsort(use, (size_t)core->n_parameters, sizeof *use, by_buffer);
+  PJRT_Error *error = NULL;
+  for (int k = 1; !error && k < core->n_parameters; k++) {
+    const Use *first = &use[k - 1], *second = &use[k];
+    if (first->buffer == second->buffer && (first->gives || second->gives))
+      error = given_twice(core, d, first->number, second->number, first->gives, second->gives);
   }
-  return NULL;
+  free(use);
+  return error;
 }
 
 static PJRT_Error *check_arguments(const PJRT_LoadedExecutable_Execute_Args *args, int d) {
@@ -186,8 +221,13 @@ static PJRT_Error *hand_out(const PJRT_LoadedExecutable_Execute_Args *args, cons
     args->output_lists[d][k] =
         buffer_new(&device->memory[slot->kind], &slot->array, storage_ref(*result_of(run, d, k)),
                    event_ref(ready));
-    if (!args->output_lists[d][k])
-      return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
+    if (args->output_lists[d][k])
+      continue;
+    while (k-- > 0) {  // the caller will not look at them
+      buffer_unref(args->output_lists[d][k]);
+      args->output_lists[d][k] = NULL;
+    }
+    return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
   }
   if (args->device_complete_events)
     args->device_complete_events[d] = event_ref(ready);

@@ -493,7 +493,7 @@ typedef struct Said {
 
 static bool read_said(const char *text, Said *out) {
   return sscanf(text, "%d %15s %d %llx", &out->devices, out->address, &out->port, &out->secret) == 4 &&
-         out->devices > 0 && out->port > 0 && out->port < 65536;
+         out->devices > 0 && out->devices <= 1024 && out->port > 0 && out->port < 65536;
 }
 
 static void greet(HlBuf *out, uint64_t secret, int process) {

@@ -90,35 +90,34 @@ PJRT_Error *PJRT_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Ar
   return args->buffer ? NULL : transfer_no_memory(sizeof *args->buffer);
 }
 
+// A buffer with nothing in it yet, or never; takes the reference to `ready`.
+static PJRT_Error *make_empty(PJRT_Memory *memory, const Array *array, PJRT_Event *ready,
+                              PJRT_Buffer **out) {
+  Storage *storage = ready ? storage_new(memory->device->client, array->bytes) : NULL;
+  *out = buffer_new(memory, array, storage, ready);
+  return *out ? NULL : transfer_no_memory(array->bytes);
+}
+
 PJRT_Error *PJRT_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args *args) {
   int64_t numbers[2 * MAX_RANK];
   Array array;
   PJRT_Error *error = transfer_array(&array, numbers, args->shape_element_type, args->shape_dims,
-                                 args->shape_num_dims, args->shape_layout);
-  if (error)
-    return error;
-  Storage *storage = storage_new(args->client, array.bytes);
-  if (!storage)
-    return transfer_no_memory(array.bytes);
-  args->buffer = buffer_new(memory_for(args->client, args->device, args->memory), &array, storage,
-                            event_done(NULL));
-  return args->buffer ? NULL : transfer_no_memory(sizeof *args->buffer);
+                                     args->shape_num_dims, args->shape_layout);
+  return error ? error
+               : make_empty(memory_for(args->client, args->device, args->memory), &array,
+                            event_done(NULL), &args->buffer);
 }
 
 PJRT_Error *PJRT_Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args *args) {
   int64_t numbers[2 * MAX_RANK];
   Array array;
   PJRT_Error *error = transfer_array(&array, numbers, args->shape_element_type, args->shape_dims,
-                                 args->shape_num_dims, args->shape_layout);
+                                     args->shape_num_dims, args->shape_layout);
   if (error)
     return error;
-  Storage *storage = storage_new(args->client, array.bytes);
-  if (!storage)
-    return transfer_no_memory(array.bytes);
   Fault *fault = fault_new(args->error_code, args->error_message, args->error_message_size);
-  args->buffer = buffer_new(memory_for(args->client, NULL, args->memory), &array, storage,
-                            event_done(fault));
-  return args->buffer ? NULL : transfer_no_memory(sizeof *args->buffer);
+  return make_empty(memory_for(args->client, NULL, args->memory), &array, event_done(fault),
+                    &args->buffer);
 }
 
 // --- Memory of others (dlpack) -----------------------------------------------------------------------
