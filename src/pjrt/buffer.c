@@ -123,7 +123,10 @@ Storage *buffer_donate(PJRT_Buffer *buffer, bool *alone) {
   pthread_mutex_lock(&buffer->lock);
   Storage *storage = buffer->storage;
   buffer->storage = NULL;
-  *alone = storage && !storage->fixed && atomic_load(&storage->refs) == 1;
+  // A run that is still at work holds the memory too, but is done with it when the buffer is ready. Makers are read first: one that
+  // goes in between makes the others seem more, never fewer.
+  const int makers = storage ? atomic_load(&storage->makers) : 0;
+  *alone = storage && !storage->fixed && atomic_load(&storage->refs) - makers == 1;
   pthread_mutex_unlock(&buffer->lock);
   return storage;
 }

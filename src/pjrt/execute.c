@@ -65,7 +65,19 @@ static Run *run_new(Core *core, int n_devices, const PJRT_ExecuteOptions *option
   return run;
 }
 
+// How many references to the memory of a result the run holds: it is an argument's, too, where that was given away for it.
+static int held(const Run *run, int device, int k) {
+  const int donor = run->core->result[k].donor;
+  const bool taken =
+      donor >= 0 && *argument_of(run, device, donor) == *result_of(run, device, k);
+  return taken ? 2 : 1;
+}
+
 static void run_free(Run *run) {
+  for (int d = 0; d < run->n_devices; d++)
+    for (int k = 0; k < run->core->n_results; k++)
+      if (*result_of(run, d, k))
+        atomic_fetch_sub(&(*result_of(run, d, k))->makers, held(run, d, k));
   for (size_t k = 0; k < n_arguments(run) + n_results(run); k++)
     storage_unref(run->argument[k]);
   fault_unref(run->fault);
@@ -207,6 +219,7 @@ static PJRT_Error *make_results(Run *run, int d) {
       return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory: result %d of %s takes %zu bytes", k,
                        core->name, slot->array.bytes);
     *result_of(run, d, k) = storage;
+    atomic_fetch_add(&storage->makers, held(run, d, k));
   }
   return NULL;
 }

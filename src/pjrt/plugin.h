@@ -162,6 +162,7 @@ HlDtype pjrt_dtype(PJRT_Buffer_Type type);       // HL_NO_DTYPE: none of Hilo's
 // Memory that buffers show.
 typedef struct Storage {
   atomic_int refs;
+  atomic_int makers;                             // of the references, those of the run that computes what is in it
   void *data;
   size_t bytes;
   CpuAlloc *alloc;                               // to which it goes back; NULL: it is borrowed
@@ -196,7 +197,7 @@ struct PJRT_Buffer {
 // A new buffer; takes the references. NULL: no memory, and they are given back.
 PJRT_Buffer *buffer_new(PJRT_Memory *memory, const Array *array, Storage *storage, PJRT_Event *ready);
 Storage *buffer_storage(PJRT_Buffer *buffer);    // a new reference; NULL: it was deleted
-// The same, and the buffer is deleted; *alone: nobody else shows the memory, which may be written.
+// The same, and the buffer is deleted; *alone: nobody else shows the memory, which may be written once the buffer is ready.
 Storage *buffer_donate(PJRT_Buffer *buffer, bool *alone);
 void buffer_unref(PJRT_Buffer *buffer);
 PJRT_Error *buffer_deleted(const PJRT_Buffer *buffer);

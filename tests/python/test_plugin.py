@@ -37,6 +37,23 @@ class Plugin(Case):
         """, "True True\n4.0\n", JAX_PLATFORMS="hilo")
     self.assertNotIn("experimental", done.err)
 
+  def test_given_memory_is_taken(self):
+    """Also while what is in it is still being computed; who reads the old values meanwhile gets them."""
+    self.prints("""
+        import functools, jax, jax.numpy as jnp
+        step = functools.partial(jax.jit, donate_argnums=0)(lambda x: x + 1)
+        x = jnp.zeros((1500, 1500))
+        first = x.unsafe_buffer_pointer()
+        for _ in range(30):
+          x = step(x)
+        print(x.unsafe_buffer_pointer() == first, float(x.min()), float(x.max()))
+        y, sums = jnp.ones((1500, 1500)), []
+        for _ in range(20):
+          sums.append(jnp.cumsum(y, axis=0))
+          y = step(y)
+        print([float(s[-1, 0]) / 1500 for s in sums] == list(range(1, 21)))
+        """, "True 30.0 30.0\nTrue\n", JAX_PLATFORMS="hilo")
+
   def test_beside_cpu(self):
     program = """
         import jax, jax.numpy as jnp
