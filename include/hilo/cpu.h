@@ -111,6 +111,7 @@ typedef struct HlCpuReport {
   HlCpuStep *step;             // each of them, n_steps, in the order of the program
   int64_t lost_events;         // for want of memory
   int64_t arguments, results, aliased, temporaries, constants;  // bytes of a device
+  int64_t code;                // bytes of machine code
 } HlCpuReport;
 // In the arena.
 HlCpuReport hl_cpu_report(HlArena *arena, HlCpuProgram *program);

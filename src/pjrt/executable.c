@@ -89,9 +89,16 @@ PJRT_Error *PJRT_Executable_NumOutputs(PJRT_Executable_NumOutputs_Args *args) {
   return NULL;
 }
 
+static int64_t code_bytes(const Core *core) {
+  HlArena *arena = hl_arena_new();
+  const int64_t bytes = hl_cpu_report(arena, core->program).code;
+  hl_arena_free(arena);
+  return bytes;
+}
+
 PJRT_Error *PJRT_Executable_SizeOfGeneratedCodeInBytes(
     PJRT_Executable_SizeOfGeneratedCodeInBytes_Args *args) {
-  args->size_in_bytes = 0;
+  args->size_in_bytes = code_bytes(args->executable->core);
   return NULL;
 }
 
@@ -248,7 +255,7 @@ PJRT_Error *PJRT_Executable_GetCostAnalysis(PJRT_Executable_GetCostAnalysis_Args
 PJRT_Error *PJRT_Executable_GetCompiledMemoryStats(
     PJRT_Executable_GetCompiledMemoryStats_Args *args) {
   const HlReport report = hl_compiled_report(args->executable->core->compiled);
-  args->generated_code_size_in_bytes = 0;
+  args->generated_code_size_in_bytes = code_bytes(args->executable->core);
   args->argument_size_in_bytes = report.arguments;
   args->output_size_in_bytes = report.results;
   args->alias_size_in_bytes = report.aliased;

@@ -37,6 +37,14 @@ class Plugin(Case):
         """, "True True\n4.0\n", JAX_PLATFORMS="hilo")
     self.assertNotIn("experimental", done.err)
 
+  def test_memory_analysis(self):
+    self.prints("""
+        import jax, jax.numpy as jnp, platform
+        m = jax.jit(lambda x: jnp.tanh(x) * x + 1).lower(jnp.ones((64, 64))).compile().memory_analysis()
+        print(m.argument_size_in_bytes, m.output_size_in_bytes, m.alias_size_in_bytes)
+        print(m.generated_code_size_in_bytes > 0 or platform.machine() != "x86_64")
+        """, "16384 16384 0\nTrue\n", JAX_PLATFORMS="hilo")
+
   def test_given_memory_is_taken(self):
     """Also while what is in it is still being computed; who reads the old values meanwhile gets them."""
     self.prints("""

@@ -1,5 +1,6 @@
 // cpu/program/report.c: what a program consists of.
 
+#include "cpu/emit/code.h"
 #include "cpu/program/program.h"
 #include "hilo/cost.h"
 
@@ -80,7 +81,8 @@ HlCpuReport hl_cpu_report(HlArena *arena, HlCpuProgram *p) {
                      .steps = HL_ARRAY(arena, HlCpuSteps, p->n_steps + 1),
                      .step = HL_ARRAY(arena, HlCpuStep, p->n_steps + 1),
                      .temporaries = p->frame_bytes,
-                     .constants = p->constant_bytes};
+                     .constants = p->constant_bytes,
+                     .code = p->code ? emit_memory_bytes(p->code) : 0};
   for (int k = 0; k < p->n_arguments; k++)
     out.arguments += p->argument[k].bytes;
   for (int k = 0; k < p->n_results; k++) {
