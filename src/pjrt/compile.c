@@ -70,6 +70,18 @@ static HlSession *keep_session(PJRT_Client *client, const HlBuf *flags, HlSessio
   return first;
 }
 
+typedef struct Opening {
+  const HlFlags *flags;
+  HlSession *session;
+} Opening;
+
+static bool open_session(HlCx *cx, void *user) {
+  Opening *opening = user;
+  opening->session =
+      hl_session_new(cx, &(HlSessionOptions){.platform = "cpu", .flags = opening->flags});
+  return opening->session;
+}
+
 // `text`: of the flags.
 static HlSession *session_for(HlCx *cx, PJRT_Client *client, const HlFlags *flags,
                               const HlBuf *text) {
@@ -78,8 +90,8 @@ static HlSession *session_for(HlCx *cx, PJRT_Client *client, const HlFlags *flag
   pthread_mutex_unlock(&client->lock);
   if (session)
     return session;
-  session = hl_session_new(cx, &(HlSessionOptions){.platform = "cpu", .flags = flags});
-  return session ? keep_session(client, text, session) : NULL;
+  Opening opening = {.flags = flags};
+  return hl_try(cx, open_session, &opening) ? keep_session(client, text, opening.session) : NULL;
 }
 
 // --- What is known of parameters and results ---------------------------------------------------------
@@ -251,7 +263,7 @@ static HlFingerprint fingerprint(HlStr program, HlStr key) {
   return (HlFingerprint){hl_hash_mix(a.low, b.low), hl_hash_mix(a.high, b.high)};
 }
 
-// What a client wants: `asked` is in the arena.
+// What a client wants, and what becomes of it: `asked` is in the arena.
 typedef struct Wish {
   PJRT_Client *client;
   HlArena *arena;
@@ -259,18 +271,30 @@ typedef struct Wish {
   HlAsked asked;
   HlFlags flags;
   HlBuf flags_text, key;
+  HlSession *session;
+  Core *core;
 } Wish;
 
-static bool read_wish(HlCx *cx, Wish *wish) {
+static void forget_flags(Wish *wish) {
+  hl_flags_free(&wish->flags);
+  hl_buf_free(&wish->flags_text);
+  hl_buf_free(&wish->key);
+}
+
+static bool read_wish(HlCx *cx, void *user) {
+  Wish *wish = user;
   if (!hl_proto_read_asked(cx, wish->arena, wish->options, &wish->asked) ||
-      !read_flags(cx, &wish->asked, &wish->flags))
+      !read_flags(cx, &wish->asked, &wish->flags)) {
+    forget_flags(wish);
     return false;
+  }
   hl_flags_print(&wish->flags, &wish->flags_text);
   put_key(&wish->key, &wish->asked, &wish->flags_text);
   return true;
 }
 
-static Core *make(HlCx *cx, const Wish *wish) {
+static bool make(HlCx *cx, void *user) {
+  Wish *wish = user;
   HlArena *arena = hl_arena_new();
   Core *core = HL_NEW(arena, Core);
   const HlStr key = {wish->key.at, wish->key.n};
@@ -278,6 +302,7 @@ static Core *make(HlCx *cx, const Wish *wish) {
   *core = (Core){.refs = 1,
                  .client = wish->client,
                  .arena = arena,
+                 .session = wish->session,
                  .fingerprint = {id.low, id.high},
                  .source = keep(arena, wish->program),
                  .options = keep(arena, wish->options),
@@ -289,12 +314,11 @@ static Core *make(HlCx *cx, const Wish *wish) {
                                          (size_t)n_devices * sizeof *wish->asked.devices});
   core->spread_id[0] = spread.low;
   core->spread_id[1] = spread.high;
-  if (set_devices(cx, core, &wish->asked) &&
-      (core->session = session_for(cx, wish->client, &wish->flags, &wish->flags_text)) &&
-      compile(cx, core, &wish->asked))
-    return core;
-  core_unref(core);
-  return NULL;
+  if (set_devices(cx, core, &wish->asked) && compile(cx, core, &wish->asked))
+    wish->core = core;
+  else
+    core_unref(core);
+  return wish->core;
 }
 
 Core *core_ref(Core *core) {
@@ -316,7 +340,7 @@ void core_unref(Core *core) {
 
 // --- What was compiled before ------------------------------------------------------------------------
 
-// A core stays here as long as a handle of it does, and the last few longer: newest first.
+// The last few, newest first.
 enum { CACHED = 64 };
 
 typedef struct CacheRow {
@@ -377,26 +401,34 @@ static void put_core(PJRT_Client *client, Core *core) {
   }
 }
 
-// What handlers of custom calls prepare belongs to making one.
-static Core *make_whole(Context *context, Wish *wish, Fault **fault) {
-  Core *core = make(context->cx, wish);
-  if (core && (*fault = ffi_instantiate(context, core))) {
-    core_unref(core);
-    core = NULL;
+// What handlers of custom calls prepare belongs to making one; it is no part of a try, which may not leave their code.
+static void make_whole(Context *context, Wish *wish, Fault **fault) {
+  HlCx *cx = context->cx;
+  wish->session = session_for(cx, wish->client, &wish->flags, &wish->flags_text);
+  if (!wish->session || !hl_try(cx, make, wish)) {
+    wish->core = NULL;
+    return;
   }
-  return core;
+  *fault = ffi_instantiate(context, wish->core);
+  if (!*fault)
+    return;
+  core_unref(wish->core);
+  wish->core = NULL;
 }
 
-static Core *find_or_make(Context *context, Wish *wish, Fault **fault) {
-  if (!read_wish(context->cx, wish))
-    return NULL;
+// Who asks for dumps gets them each time.
+static void find_or_make(Context *context, Wish *wish, Fault **fault) {
   PJRT_Client *client = wish->client;
-  pthread_mutex_lock(&client->lock);
-  Core *core = find_core(client, wish->program, (HlStr){wish->key.at, wish->key.n});
-  pthread_mutex_unlock(&client->lock);
-  if (!core && (core = make_whole(context, wish, fault)))
-    put_core(client, core);
-  return core;
+  if (!*hl_flag_text(wish->flags.xla_dump_to)) {
+    pthread_mutex_lock(&client->lock);
+    wish->core = find_core(client, wish->program, (HlStr){wish->key.at, wish->key.n});
+    pthread_mutex_unlock(&client->lock);
+  }
+  if (wish->core)
+    return;
+  make_whole(context, wish, fault);
+  if (wish->core)
+    put_core(client, wish->core);
 }
 
 Core *core_compile(PJRT_Client *client, HlStr program, HlStr options, PJRT_Error **error) {
@@ -409,15 +441,15 @@ Core *core_compile(PJRT_Client *client, HlStr program, HlStr options, PJRT_Error
   Wish wish = {
       .client = client, .arena = hl_arena_new(), .program = program, .options = options};
   Fault *fault = NULL;
-  Core *core = find_or_make(context, &wish, &fault);
-  if (!core)
+  if (hl_try(context->cx, read_wish, &wish)) {
+    find_or_make(context, &wish, &fault);
+    forget_flags(&wish);
+  }
+  if (!wish.core)
     *error = fault ? pjrt_error(fault) : pjrt_fail_cx(context->cx);
-  hl_flags_free(&wish.flags);
-  hl_buf_free(&wish.flags_text);
-  hl_buf_free(&wish.key);
   hl_arena_free(wish.arena);
   context_put(client, context);
-  return core;
+  return wish.core;
 }
 
 // --- Handles -----------------------------------------------------------------------------------------

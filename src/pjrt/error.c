@@ -78,23 +78,35 @@ Fault *fault_of_cx(HlCx *cx) {
   return fault_of_run(cx, NULL);
 }
 
-Fault *fault_of_run(HlCx *cx, const HlModule *m) {
+typedef struct Telling {
+  const HlModule *m;  // or NULL
+  Fault *fault;
+} Telling;
+
+static bool tell(HlCx *cx, void *user) {
+  Telling *telling = user;
   HlBuf text = {0};
   for (int k = 0; k < hl_cx_n_diags(cx); k++) {
     const HlDiag *diag = hl_cx_diag(cx, k);
     if (diag->severity != HL_ERROR)
       continue;
     hl_diag_render(diag, false, &text);
-    if (m)
-      put_place(&text, m, diag);
+    if (telling->m)
+      put_place(&text, telling->m, diag);
   }
   while (text.n > 0 && text.at[text.n - 1] == '\n')
     text.n--;
-  Fault *fault = fault_new(code_of(hl_cx_error_kind(cx)), text.at ? text.at : "failed",
-                           text.at ? text.n : 6);
+  telling->fault = fault_new(code_of(hl_cx_error_kind(cx)), text.at ? text.at : "failed",
+                             text.at ? text.n : 6);
   hl_buf_free(&text);
+  return true;
+}
+
+Fault *fault_of_run(HlCx *cx, const HlModule *m) {
+  Telling telling = {.m = m};
+  const bool told = hl_try(cx, tell, &telling);
   hl_cx_clear(cx);
-  return fault;
+  return told ? telling.fault : fault_ref(&no_memory);
 }
 
 // --- Errors ----------------------------------------------------------------------------------------

@@ -190,21 +190,32 @@ PJRT_Error *PJRT_Executable_OutputDimensions(PJRT_Executable_OutputDimensions_Ar
 
 static const char format[] = "hlo_with_config";
 
+static bool write_module(HlCx *cx, void *user) {
+  Core *core = user;
+  if (hl_proto_write(cx, hl_compiled_module(core->compiled), HL_PROTO_WITH_CONFIG, false, NULL,
+                     &core->optimized))
+    return true;
+  hl_buf_free(&core->optimized);
+  return false;
+}
+
+// Under the core's lock.
+static PJRT_Error *make_optimized(Core *core) {
+  HlCx *cx = hl_cx_new();
+  PJRT_Error *error = NULL;
+  if (!hl_try(cx, write_module, core)) {
+    core->optimized = (HlBuf){0};
+    error = pjrt_fail_cx(cx);
+  }
+  hl_cx_free(cx);
+  return error;
+}
+
 // The optimised module, HloModuleProtoWithConfig: asked for twice, first its size.
 PJRT_Error *PJRT_Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Args *args) {
   Core *core = args->executable->core;
-  PJRT_Error *error = NULL;
   pthread_mutex_lock(&core->lock);
-  if (core->optimized.n == 0) {
-    HlCx *cx = hl_cx_new();
-    if (!hl_proto_write(cx, hl_compiled_module(core->compiled), HL_PROTO_WITH_CONFIG, false, NULL,
-                        &core->optimized)) {
-      error = pjrt_fail_cx(cx);
-      hl_buf_free(&core->optimized);
-      core->optimized = (HlBuf){0};
-    }
-    hl_cx_free(cx);
-  }
+  PJRT_Error *error = core->optimized.n == 0 ? make_optimized(core) : NULL;
   pthread_mutex_unlock(&core->lock);
   if (error)
     return error;

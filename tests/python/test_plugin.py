@@ -37,6 +37,22 @@ class Plugin(Case):
         """, "True True\n4.0\n", JAX_PLATFORMS="hilo")
     self.assertNotIn("experimental", done.err)
 
+  def test_dumps_each_time(self):
+    """A program that is known already is dumped again."""
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+      self.prints("""
+          import glob, jax, os, sys
+          folder = os.environ["XLA_FLAGS"].split("=")[1]
+          for _ in range(2):
+            jax.jit(lambda x: x * 3)(2.).block_until_ready()
+            found = glob.glob(folder + "/*lambda*before_optimizations.txt")
+            print(len(found))
+            for path in found:
+              os.remove(path)
+            jax.clear_caches()
+          """, "1\n1\n", JAX_PLATFORMS="hilo", XLA_FLAGS=f"--xla_dump_to={folder}")
+
   def test_memory_analysis(self):
     self.prints("""
         import jax, jax.numpy as jnp, platform
