@@ -5,6 +5,7 @@
 
 #include "call.h"
 #include "tool/json.h"
+#include "tool/steps_json.h"
 
 // --- Compiling ----------------------------------------------------------------------------------
 
@@ -75,29 +76,11 @@ HiloModule *hilo_core_compiled_module(HiloCall *call, const HiloCompiled *compil
   return job_run(call, &job, NULL) ? job.made : NULL;
 }
 
-static void put_steps(HlBuf *out, const HlEngine *engine) {
-  int n;
-  const HlStep *steps = hl_engine_steps(engine, &n);
-  json_open(out, "passes", '[');
-  for (int k = 0; k < n; k++) {
-    if (steps[k].is_pipeline || steps[k].is_start)
-      continue;
-    json_open(out, NULL, '{');
-    json_text(out, "pipeline", steps[k].pipeline);
-    json_text(out, "pass", steps[k].pass);
-    json_bool(out, "changed", steps[k].changed);
-    json_int(out, "rewrites", steps[k].rewrites);
-    json_int(out, "instructions_before", steps[k].before);
-    json_int(out, "instructions_after", steps[k].after);
-    json_number(out, "seconds", steps[k].seconds);
-    json_close(out, '}');
-  }
-  json_close(out, ']');
-}
-
 static bool run_report(Job *job) {
   const HlReport r = hl_compiled_report(job->compiled);
   HlBuf *out = &job->out;
+  int n;
+  const HlStep *steps = hl_engine_steps(hl_compiled_engine(job->compiled), &n);
   json_open(out, NULL, '{');
   json_int(out, "instructions_before", r.before);
   json_int(out, "instructions_after", r.after);
@@ -114,7 +97,7 @@ static bool run_report(Job *job) {
   json_int(out, "temporaries", r.temporaries);
   json_int(out, "constants", r.constants);
   json_close(out, '}');
-  put_steps(out, hl_compiled_engine(job->compiled));
+  tool_steps_json(out, "passes", steps, n);
   json_close(out, '}');
   return true;
 }

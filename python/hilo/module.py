@@ -41,7 +41,7 @@ class Computation:
 
 class Optimized(NamedTuple):
   """What passes have left, and a report: {"instructions_before", "instructions_after", "rewrites", "seconds", "bytes",
-  "passes": [{"pipeline", "pass", "changed", "rewrites", ...}]}."""
+  "passes": [{"pipeline", "pass", "changed", "rewrites", "before", "after", "ms"}]}: as `hilo opt --json` tells them."""
   module: Module
   report: dict[str, Any]
 

@@ -9,6 +9,7 @@
 #include "hilo/decisions.h"
 #include "hilo/opt.h"
 #include "hilo/text.h"
+#include "tool/steps_json.h"
 
 // --- Tables -------------------------------------------------------------------------------------
 
@@ -63,24 +64,6 @@ int cli_list_rules(const Cli *cli) {
 
 // --- What passes did ----------------------------------------------------------------------------
 
-static void steps_json(const HlStep *steps, int n, HlBuf *out) {
-  json_open(out, "steps", '[');
-  for (int k = 0; k < n; k++) {
-    if (steps[k].is_pipeline)
-      continue;
-    json_open(out, NULL, '{');
-    json_text(out, "pipeline", steps[k].pipeline);
-    json_text(out, "pass", steps[k].pass);
-    json_bool(out, "changed", steps[k].changed);
-    json_int(out, "rewrites", steps[k].rewrites);
-    json_int(out, "before", steps[k].before);
-    json_int(out, "after", steps[k].after);
-    json_number(out, "ms", steps[k].seconds * 1e3);
-    json_close(out, '}');
-  }
-  json_close(out, ']');
-}
-
 static void print_steps(const HlStep *steps, int n) {
   HlBuf out = {0};
   double total = 0;
@@ -105,7 +88,7 @@ void cli_print_steps(Cli *cli, const HlEngine *engine) {
   int n;
   const HlStep *steps = hl_engine_steps(engine, &n);
   if (cli->json)
-    steps_json(steps, n, &cli->report);
+    tool_steps_json(&cli->report, "steps", steps, n);
   else
     print_steps(steps, n);
 }
