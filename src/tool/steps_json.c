@@ -6,7 +6,7 @@
 void tool_steps_json(HlBuf *out, const char *key, const HlStep *steps, int n) {
   json_open(out, key, '[');
   for (int k = 0; k < n; k++) {
-    if (steps[k].is_pipeline)
+    if (steps[k].is_pipeline || steps[k].is_start)
       continue;
     json_open(out, NULL, '{');
     json_text(out, "pipeline", steps[k].pipeline);
