@@ -2,28 +2,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "cli/cli.h"
 #include "cli/equations.h"
 #include "cli/json.h"
 #include "cli/load.h"
+#include "cli/numbers.h"
 #include "tool/stats.h"
 
 // --- Text ---------------------------------------------------------------------------------------
-
-// "1.23 G", "456"; "4.50 MiB" for bytes.
-static const char *short_number(double x, bool bytes, char *room, size_t n) {
-  static const char *const decimal[] = {"", " k", " M", " G", " T", " P", " E"};
-  static const char *const binary[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
-  double base = bytes ? 1024 : 1000;
-  int k = 0;
-  while (x >= base && k < 6) {
-    x /= base;
-    k++;
-  }
-  base_snprintf(room, n, k == 0 ? "%.0f%s" : "%.2f%s", x, bytes ? binary[k] : decimal[k]);
-  return room;
-}
 
 static void add_line(HlBuf *out, const char *label) {
   hl_buf_printf(out, "  %-18s", label);
@@ -50,10 +36,10 @@ static void add_collectives(HlBuf *out, const Stats *s) {
   for (int k = 0; k < n; k++)
     hl_buf_printf(out, "%s%s %" PRId64 " (%s)", k ? ", " : ": ", hl_op_text(ops[k]),
                   s->collective[ops[k]],
-                  short_number(s->collective_bytes[ops[k]], true, room, sizeof room));
+                  cli_short_number(s->collective_bytes[ops[k]], true, room, sizeof room));
   if (n)
     hl_buf_printf(out, "; %s sent in a run",
-                  short_number(s->cost.collective_bytes, true, room, sizeof room));
+                  cli_short_number(s->cost.collective_bytes, true, room, sizeof room));
   hl_buf_putc(out, '\n');
 }
 
@@ -61,16 +47,16 @@ static void add_costs(HlBuf *out, const Stats *s) {
   char a[32], b[32], c[32];
   double bytes = s->cost.bytes_read + s->cost.bytes_written;
   add_line(out, "flops");
-  hl_buf_puts(out, short_number(s->cost.flops, false, a, sizeof a));
+  hl_buf_puts(out, cli_short_number(s->cost.flops, false, a, sizeof a));
   if (bytes > 0)
     hl_buf_printf(out, "; %.3g a byte", s->cost.flops / bytes);
   hl_buf_putc(out, '\n');
   add_line(out, "transcendentals");
-  hl_buf_printf(out, "%s\n", short_number(s->cost.transcendentals, false, a, sizeof a));
+  hl_buf_printf(out, "%s\n", cli_short_number(s->cost.transcendentals, false, a, sizeof a));
   add_line(out, "bytes");
-  hl_buf_printf(out, "%s: %s read, %s written\n", short_number(bytes, true, a, sizeof a),
-                short_number(s->cost.bytes_read, true, b, sizeof b),
-                short_number(s->cost.bytes_written, true, c, sizeof c));
+  hl_buf_printf(out, "%s: %s read, %s written\n", cli_short_number(bytes, true, a, sizeof a),
+                cli_short_number(s->cost.bytes_read, true, b, sizeof b),
+                cli_short_number(s->cost.bytes_written, true, c, sizeof c));
 }
 
 static void add_summary(HlBuf *out, const Stats *s) {
@@ -80,20 +66,20 @@ static void add_summary(HlBuf *out, const Stats *s) {
                 s->computations == 1 ? "" : "s");
   add_line(out, "parameters");
   hl_buf_printf(out, "%" PRId64 ", %s\n", s->parameters,
-                short_number(s->parameter_bytes, true, room, sizeof room));
+                cli_short_number(s->parameter_bytes, true, room, sizeof room));
   add_line(out, "constants");
   hl_buf_printf(out, "%" PRId64 ", %s", s->constants,
-                short_number(s->constant_bytes, true, room, sizeof room));
+                cli_short_number(s->constant_bytes, true, room, sizeof room));
   if (s->largest_constant > 0)
     hl_buf_printf(out, ", the largest %s",
-                  short_number(s->largest_constant, true, room, sizeof room));
+                  cli_short_number(s->largest_constant, true, room, sizeof room));
   if (s->elided)
     hl_buf_printf(out, ", %" PRId64 " elided", s->elided);
   hl_buf_putc(out, '\n');
   add_fusions(out, s);
   add_costs(out, s);
   add_line(out, s->modules > 1 ? "largest peak" : "peak memory");
-  hl_buf_printf(out, "%s\n", short_number(s->peak_memory, true, room, sizeof room));
+  hl_buf_printf(out, "%s\n", cli_short_number(s->peak_memory, true, room, sizeof room));
   add_collectives(out, s);
 }
 
@@ -137,10 +123,10 @@ static void add_comps(HlBuf *out, const HlModule *m) {
     char a[32], b[32], c[32], d[32];
     const HlCost *cost = &costs[order[k]->id];
     hl_buf_printf(out, "  %-32s %12u %12s %11s %12s %11s %s\n", order[k]->name->text,
-                  order[k]->n_insts, short_number(cost->flops, false, a, sizeof a),
-                  short_number(cost->transcendentals, false, b, sizeof b),
-                  short_number(cost->bytes_read + cost->bytes_written, true, c, sizeof c),
-                  short_number(cost->collective_bytes, true, d, sizeof d), what_it_is(order[k]));
+                  order[k]->n_insts, cli_short_number(cost->flops, false, a, sizeof a),
+                  cli_short_number(cost->transcendentals, false, b, sizeof b),
+                  cli_short_number(cost->bytes_read + cost->bytes_written, true, c, sizeof c),
+                  cli_short_number(cost->collective_bytes, true, d, sizeof d), what_it_is(order[k]));
     while (out->n > 1 && out->at[out->n - 2] == ' ') {  // no blanks before the end of the line
       out->at[out->n - 2] = '\n';
       out->n--;
