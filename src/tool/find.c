@@ -469,43 +469,97 @@ static bool are_counterparts(const Find *f, Mark a, Mark b, bool cut) {
   return a.scope == b.scope && (!a.source || !b.source || (a.source == b.source && a.line == b.line));
 }
 
-typedef VEC(Mark) Marks;
+// A mark with what computes it there: where several have one mark, those that are of the same op and dimensions are meant.
+typedef struct Part {
+  Mark mark;
+  uint32_t op, shape;
+  bool has_twin;               // in the module that is looked at
+} Part;
+typedef VEC(Part) Parts;
 
-static void add_mark(HlArena *arena, Marks *marks, Mark mark) {
-  for (int k = 0; k < marks->n; k++)
-    if (memcmp(&marks->at[k], &mark, sizeof mark) == 0)
-      return;
-  vec_push_in(arena, marks, mark);
+static bool same_dimensions(const Find *f, uint32_t a, uint32_t b) {
+  const char *x = f->index->strings.at.at[a].at, *y = f->index->strings.at.at[b].at;
+  const size_t n = strcspn(x, "{");
+  return a == b || (*x != '(' && n == strcspn(y, "{") && memcmp(x, y, n) == 0);
 }
 
-// Of an instruction and, where it is a fusion, of what is in it.
-static Marks marks_of(HlArena *arena, const Searched *m, uint32_t i) {
-  Marks marks = {0};
-  add_mark(arena, &marks, mark_of(m, i));
+static bool are_twins(const Find *f, const Part *a, const Part *b) {
+  return a->op == b->op && same_dimensions(f, a->shape, b->shape);
+}
+
+static Part part_of(const Searched *m, uint32_t i) {
+  const IndexView *v = &m->view;
+  return (Part){mark_of(m, i), v->strings[v->column[INDEX_OP][i]], v->strings[v->column[INDEX_SHAPE][i]], false};
+}
+
+static void add_part(HlArena *arena, Parts *parts, const Part *part) {
+  for (int k = 0; k < parts->n; k++)
+    if (memcmp(&parts->at[k].mark, &part->mark, sizeof part->mark) == 0 && parts->at[k].op == part->op &&
+        parts->at[k].shape == part->shape)
+      return;
+  vec_push_in(arena, parts, *part);
+}
+
+// An instruction and, where it is a fusion, what is in it.
+static Parts parts_of(HlArena *arena, const Searched *m, uint32_t i) {
+  Parts parts = {0};
+  const Part whole = part_of(m, i);
   uint32_t first = 0;
   for (uint32_t c = 0; c < m->view.n_comps; first += m->view.comps[c++].n)
     if ((m->view.comps[c].flags & INDEX_COMP_FUSION) && m->view.comps[c].caller == i + 1)
-      for (uint32_t k = first; k < first + m->view.comps[c].n; k++)
-        add_mark(arena, &marks, mark_of(m, k));
-  return marks;
+      for (uint32_t k = first; k < first + m->view.comps[c].n; k++) {
+        const Part part = part_of(m, k);
+        add_part(arena, &parts, &part);
+      }
+  if (parts.n == 0)
+    add_part(arena, &parts, &whole);
+  return parts;
 }
 
-static void add_counterparts(const Find *f, const Searched *m, const Marks *marks, const Searched *other, HlFound *list,
+static void find_twins(const Find *f, Parts *parts, const Searched *other, bool cut) {
+  for (int k = 0; k < parts->n; k++)
+    parts->at[k].has_twin = false;
+  for (uint32_t j = 0; j < other->view.n; j++) {
+    const Part part = part_of(other, j);
+    for (int k = 0; k < parts->n; k++)
+      parts->at[k].has_twin |= are_counterparts(f, parts->at[k].mark, part.mark, cut) && are_twins(f, &parts->at[k], &part);
+  }
+}
+
+static void add_counterparts(const Find *f, const Searched *m, Parts *parts, const Searched *other, HlFound *list,
                              HlFound *out) {
   const bool cut = m->stage == HL_STAGE_JAXPR || other->stage == HL_STAGE_JAXPR;
   const int most = out->n_counterparts + MOST_COUNTERPARTS;
+  find_twins(f, parts, other, cut);
   for (uint32_t j = 0; j < other->view.n; j++) {
-    const Mark mark = mark_of(other, j);
+    const Part part = part_of(other, j);
     int k = 0;
-    while (k < marks->n && !are_counterparts(f, marks->at[k], mark, cut))
+    while (k < parts->n && !(are_counterparts(f, parts->at[k].mark, part.mark, cut) &&
+                             (!parts->at[k].has_twin || are_twins(f, &parts->at[k], &part))))
       k++;
-    if (k == marks->n)
+    if (k == parts->n)
       continue;
     if (out->n_counterparts < most)
       list[out->n_counterparts++] = describe(f, other, j);
     else
       out->more_counterparts++;
   }
+}
+
+static bool has_lines(const Searched *m) {
+  return m->view.n > 0 && m->view.column[INDEX_PLACE][0] > 0;
+}
+
+// The same state in another form, which has lines or comes first.
+static bool is_said_elsewhere(const Others *others, int k) {
+  const Searched *m = &others->at.at[k];
+  for (int j = 0; j < others->at.n; j++) {
+    const Searched *o = &others->at.at[j];
+    if (j != k && o->stage == m->stage && o->view.n == m->view.n && strcmp(o->name, m->name) == 0 &&
+        (has_lines(o) != has_lines(m) ? has_lines(o) : j < k))
+      return true;
+  }
+  return false;
 }
 
 static void add_stack(const Find *f, HlArena *arena, const Searched *m, uint32_t i, HlFound *out) {
@@ -528,11 +582,11 @@ static bool add_trace(Find *f, HlArena *arena, Others *others, const Searched *m
     return true;
   if (!read_others(f, m->program, others))
     return false;
-  const Marks marks = marks_of(arena, m, i);
+  Parts parts = parts_of(arena, m, i);
   HlFound *list = HL_ARRAY(arena, HlFound, MOST_COUNTERPARTS * (others->at.n + 1));
   for (int k = 0; k < others->at.n; k++)
-    if (strcmp(others->at.at[k].path, m->path) != 0)
-      add_counterparts(f, m, &marks, &others->at.at[k], list, out);
+    if (others->at.at[k].stage != m->stage && !is_said_elsewhere(others, k))
+      add_counterparts(f, m, &parts, &others->at.at[k], list, out);
   out->counterparts = list;
   return true;
 }
