@@ -454,10 +454,10 @@ static Mark mark_of(const Searched *m, uint32_t i) {
   return mark;
 }
 
-// A jaxpr's scopes begin with the name of its file; the rest is as in HLO.
+// A jaxpr knows nothing of the scopes around its function: of a scope the primitive counts, its last part.
 static HlStr cut_scope(const Find *f, uint32_t scope) {
   const HlStr text = f->index->strings.at.at[scope];
-  const char *slash = memchr(text.at, '/', text.n);
+  const char *slash = memrchr(text.at, '/', text.n);
   return slash ? (HlStr){slash + 1, text.n - (size_t)(slash + 1 - text.at)} : text;
 }
 
@@ -535,7 +535,7 @@ static void add_counterparts(const Find *f, const Searched *m, Parts *parts, con
     const Part part = part_of(other, j);
     int k = 0;
     while (k < parts->n && !(are_counterparts(f, parts->at[k].mark, part.mark, cut) &&
-                             (!parts->at[k].has_twin || are_twins(f, &parts->at[k], &part))))
+                             ((!parts->at[k].has_twin && !cut) || are_twins(f, &parts->at[k], &part))))
       k++;
     if (k == parts->n)
       continue;

@@ -251,6 +251,30 @@ static void forget_files(const char *path) {
   }
 }
 
+// Where there is no room for what SQLite keeps beside a database that may be written, one that nobody has open can be read.
+static bool open_still(HlCx *cx, HlIndex *index, const char *path, int n_diags) {
+  HlBuf log = {0};
+  hl_buf_printf(&log, "%s-wal", path);
+  struct stat st;
+  const bool is_open = stat(log.at, &st) == 0 && st.st_size > 0;
+  hl_buf_free(&log);
+  SqlWhy why;
+  bool current = false;
+  const int n = hl_cx_n_diags(cx);
+  if (is_open || access(path, R_OK) != 0)
+    return false;
+  index->db = sql_open_still(cx, path, &why);
+  if (index->db && is_current(cx, index, &current) && current) {
+    hl_cx_forget(cx, n_diags);
+    hl_warn(cx, (HlPos){0}, "there is no room to write: the index %s is only read", path);
+    return true;
+  }
+  sql_close(index->db);
+  index->db = NULL;
+  hl_cx_forget(cx, n);
+  return false;
+}
+
 // Opens the database at a path; a damaged one is made anew. On failure what was reported stays, and *why says what it was.
 static bool open_at(HlCx *cx, HlIndex *index, const char *path, bool anew, SqlWhy *why) {
   for (int turn = 0; turn < 2; turn++) {
@@ -264,6 +288,8 @@ static bool open_at(HlCx *cx, HlIndex *index, const char *path, bool anew, SqlWh
     *why = sql_why(index->db);
     sql_close(index->db);
     index->db = NULL;
+    if (*why == SQL_WHY_FULL && !anew && open_still(cx, index, path, n))
+      return true;
     if (*why != SQL_WHY_DAMAGED || turn > 0)
       return false;
     hl_cx_forget(cx, n);

@@ -72,17 +72,21 @@ static bool failed(HlCx *cx, Sql *sql) {
   if ((code & 0xff) == SQLITE_NOMEM)
     base_end_try(0);
   const char *path = sqlite3_db_filename(sql->db, "main");
-  return hl_error_kind(cx, sql->why == SQL_WHY_DAMAGED ? HL_INVALID : HL_FAILED, (HlPos){0}, "the index %s: %s",
-                       path && *path ? path : "in memory", sqlite3_errmsg(sql->db));
+  const int system = sql->why == SQL_WHY_FULL || sql->why == SQL_WHY_CANNOT_OPEN ? sqlite3_system_errno(sql->db) : 0;
+  hl_error_kind(cx, sql->why == SQL_WHY_DAMAGED ? HL_INVALID : HL_FAILED, (HlPos){0}, "the index %s: %s%s%s",
+                path && *path ? path : "in memory", sqlite3_errmsg(sql->db), system ? ": " : "",
+                system ? strerror(system) : "");
+  if (sql->why == SQL_WHY_DAMAGED)
+    hl_hint(cx, "'hilo index --anew' makes it again");
+  return false;
 }
 
-Sql *sql_open(HlCx *cx, const char *path, SqlWhy *why) {
+static Sql *open_as(HlCx *cx, const char *path, int flags, SqlWhy *why) {
   sqlite3 *db = NULL;
-  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   const int code = sqlite3_open_v2(path, &db, flags, NULL);
   if (code != SQLITE_OK || !db) {
     *why = why_of(code);
-    hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot open the index %s: %s", path,
+    hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot open the index: %s",
                   db ? sqlite3_errmsg(db) : "out of memory");
     sqlite3_close(db);
     return NULL;
@@ -91,6 +95,21 @@ Sql *sql_open(HlCx *cx, const char *path, SqlWhy *why) {
   Sql *sql = base_alloc(sizeof *sql);
   sql->db = db;
   sqlite3_busy_handler(db, wait_for_others, sql);
+  return sql;
+}
+
+Sql *sql_open(HlCx *cx, const char *path, SqlWhy *why) {
+  return open_as(cx, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, why);
+}
+
+Sql *sql_open_still(HlCx *cx, const char *path, SqlWhy *why) {
+  HlBuf uri = {0};
+  hl_buf_puts(&uri, "file:");
+  for (const char *c = path; *c; c++)
+    hl_buf_printf(&uri, strchr("%?#", *c) ? "%%%02x" : "%c", *c);
+  hl_buf_puts(&uri, "?immutable=1");
+  Sql *sql = open_as(cx, uri.at, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, why);
+  hl_buf_free(&uri);
   return sql;
 }
 
@@ -202,6 +221,10 @@ Sql *sql_open(HlCx *cx, const char *path, SqlWhy *why) {
   *why = SQL_WHY_OTHER;
   report_absent(cx);
   return NULL;
+}
+
+Sql *sql_open_still(HlCx *cx, const char *path, SqlWhy *why) {
+  return sql_open(cx, path, why);
 }
 
 void sql_close(Sql *sql) {}

@@ -23,6 +23,8 @@ bool sql_is_there(void);                    // whether the build has SQLite
 // *code then says why (SqlWhy).
 typedef enum SqlWhy { SQL_WHY_OTHER, SQL_WHY_CANNOT_OPEN, SQL_WHY_DAMAGED, SQL_WHY_FULL, SQL_WHY_BUSY } SqlWhy;
 Sql *sql_open(HlCx *cx, const char *path, SqlWhy *why);
+// The same to read alone, of a file that nobody writes as long as it is open: that needs neither locks nor files beside it.
+Sql *sql_open_still(HlCx *cx, const char *path, SqlWhy *why);
 void sql_close(Sql *db);                    // NULL is fine; what is not committed is taken back
 // Of the newest failure.
 SqlWhy sql_why(const Sql *db);
