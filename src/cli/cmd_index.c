@@ -96,7 +96,7 @@ static void print_programs(const HlIndexList *list, HlBuf *out) {
 }
 
 static void print_files(const HlIndexList *list, HlBuf *out) {
-  static const char *const heads[] = {"file", "stage", "module", ">instr", ">fusions", ">flops", ">bytes", ">peak"};
+  static const char *const heads[] = {"module", "stage", ">instr", ">fusions", ">flops", ">bytes", ">peak", "file"};
   Table t = {0};
   table_begin(&t, heads, HL_COUNT_OF(heads));
   for (int k = 0; k < list->n_files; k++) {
@@ -104,14 +104,14 @@ static void print_files(const HlIndexList *list, HlBuf *out) {
     for (int j = 0; j < f->n_modules; j++) {
       const HlIndexedModule *m = &f->modules[j];
       table_row(&t);
-      table_text(&t, "%s", f->path);
-      table_text(&t, "%s", hl_stage_text(f->stage));
       table_text(&t, "%s", m->name);
+      table_text(&t, "%s", hl_stage_text(f->stage));
       table_text(&t, "%" PRId64, m->instructions);
       table_text(&t, "%" PRId64, m->fusions);
       table_number(&t, m->flops);
       table_bytes(&t, m->bytes_read + m->bytes_written);
       table_bytes(&t, m->peak_memory);
+      table_text(&t, "%s", f->path);
     }
   }
   table_print(&t, out);
@@ -120,7 +120,7 @@ static void print_files(const HlIndexList *list, HlBuf *out) {
 // What was not read, each kind with its number, and each file that should have been.
 static void print_rest(const Cli *cli, const HlIndexList *list, HlBuf *out) {
   static const char *const kinds[] = {"a report or side file of a dump", "no program", "the times of passes"};
-  static const char *const plurals[] = {"reports and side files of dumps", "without a program", "with times of passes"};
+  static const char *const words[] = {"of a report or beside a dump", "without a program", "with times of passes"};
   int n[HL_COUNT_OF(kinds) + 1] = {0}, all = 0;
   for (int k = 0; k < list->n_files; k++) {
     const HlIndexedFile *f = &list->files[k];
@@ -140,7 +140,7 @@ static void print_rest(const Cli *cli, const HlIndexList *list, HlBuf *out) {
   for (int kind = 0, some = 0; kind <= HL_COUNT_OF(kinds); kind++)
     if (n[kind])
       hl_buf_printf(out, "%s %d %s", some++ ? "," : "", n[kind],
-                    kind < HL_COUNT_OF(kinds) ? plurals[kind] : "of other kinds");
+                    kind < HL_COUNT_OF(kinds) ? words[kind] : "of other kinds");
   hl_buf_putc(out, '\n');
 }
 
@@ -206,7 +206,7 @@ static void file_json(HlBuf *out, const HlIndexedFile *f) {
 }
 
 static void list_json(HlBuf *out, const HlIndexList *list, const HlIndexCounts *counts, const HlIndex *index) {
-  json_text(out, "index", hl_index_path(index));
+  json_text(out, "index", index ? hl_index_path(index) : "");
   json_int(out, "files", counts->files);
   json_int(out, "read_now", counts->read);
   json_int(out, "gone", counts->gone);

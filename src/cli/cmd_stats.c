@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "cli/load.h"
 #include "cli/numbers.h"
+#include "cli/stats_table.h"
 #include "tool/stats.h"
 
 // --- Text ---------------------------------------------------------------------------------------
@@ -140,6 +141,7 @@ static void add_comps(HlBuf *out, const HlModule *m) {
 typedef struct Report {
   HlBuf text;
   Stats total;
+  Table table;
 } Report;
 
 static void report_module(Cli *cli, const char *path, const HlModule *m, bool is_jaxpr, Report *r) {
@@ -154,6 +156,10 @@ static void report_module(Cli *cli, const char *path, const HlModule *m, bool is
     if (is_jaxpr)
       cli_equations_json(cli, m, &cli->report);
     json_close(&cli->report, '}');
+    return;
+  }
+  if (cli_flag(cli, "--table")) {
+    stats_table_row(&r->table, path, m->name->text, &s);
     return;
   }
   hl_buf_printf(&r->text, "%s%s: module %s\n", r->total.modules > 1 ? "\n" : "", path,
@@ -182,7 +188,7 @@ static int report_file(Cli *cli, CliFiles *files, int which, Report *r) {
     json_open(&cli->report, "modules", '[');
   for (int k = 0; ok && k < file.n; k++)
     report_module(cli, files->at[which].at, file.modules[k], file.format == HL_FORMAT_JAXPR, r);
-  if (ok && file.exported && !cli->json)
+  if (ok && file.exported && !cli->json && !cli_flag(cli, "--table"))
     hl_exported_print(file.exported, "  ", &r->text);
   if (cli->json)
     json_close(&cli->report, ']');
@@ -198,7 +204,12 @@ static void report_total(Cli *cli, int skipped, Report *r) {
     cli_end_report(cli);
     return;
   }
-  if (r->total.modules > 1) {
+  if (cli_flag(cli, "--table")) {
+    stats_table_end(&r->table, &r->total, &r->text);
+    if (skipped)
+      hl_buf_printf(&r->text, "%d other file%s skipped\n", skipped, skipped == 1 ? "" : "s");
+    cli_print(&r->text);
+  } else if (r->total.modules > 1) {
     hl_buf_printf(&r->text, "\nall %" PRId64 " modules", r->total.modules);
     hl_buf_printf(&r->text, skipped ? "; %d other file%s skipped\n" : "\n", skipped,
                   skipped == 1 ? "" : "s");
@@ -214,6 +225,8 @@ static int run(Cli *cli) {
   if (status)
     return status;
   Report report = {0};
+  if (cli_flag(cli, "--table"))
+    stats_table_begin(&report.table);
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k].at);
@@ -227,6 +240,7 @@ static int run(Cli *cli) {
 
 static const CliOption options[] = {
     {"--computations", NULL, "a row for each computation as well"},
+    {"--table", NULL, "one table, a row for each module, the last for all: a whole dump at a glance"},
     {"--brief", NULL, "only the summary of each module, without its tables"},
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
@@ -249,6 +263,7 @@ const CliCommand cli_stats = {
         "jaxpr a table\n"
         "follows of its equations beside the instructions that each became.",
     .examples = "  hilo stats m.hlo                   what is in it, and what it costs\n"
+                "  hilo stats --table dump/           a row for each module of a dump\n"
                 "  hilo stats --brief dump/           every module of a dump, and all together\n",
     .options = options,
     .reports = true,

@@ -145,17 +145,6 @@ static bool find_equal(Cleaner *c, const HlModule *m, uint64_t hash, const Kept 
 
 // --- Names --------------------------------------------------------------------------------------
 
-// What runs like this one leave beside modules.
-static bool is_own_file(const char *path) {
-  static const char *const names[] = {"hilo-clean.jsonl", "hilo-index.db", "hilo-index.db-wal", "hilo-index.db-shm",
-                                      "hilo-index.jsonl"};
-  const char *slash = strrchr(path, '/');
-  for (int k = 0; k < HL_COUNT_OF(names); k++)
-    if (strcmp(slash ? slash + 1 : path, names[k]) == 0)
-      return true;
-  return false;
-}
-
 // The path without endings that say the form. What a path may not have in the folder (a start above it) is left out.
 static const char *stem_of(HlArena *arena, const char *name) {
   static const char *const endings[] = {".gz",   ".zst",    ".txt",     ".pb",     ".pbtxt",    ".hlo",  ".hlotxt",
@@ -432,7 +421,7 @@ static void list_directory(Cleaner *c, const char *directory, const Listing *lis
     if (!last || strcmp(last, folder) != 0)
       is_own = is_in_folder(c, folder);
     last = folder;
-    if (!is_own && !is_own_file(in.path))
+    if (!is_own && !listing_is_own(in.path))
       vec_push_in(c->arena, out, in);
   }
 }

@@ -267,6 +267,7 @@ static bool open_still(HlCx *cx, HlIndex *index, const char *path, int n_diags) 
   if (index->db && is_current(cx, index, &current) && current) {
     hl_cx_forget(cx, n_diags);
     hl_warn(cx, (HlPos){0}, "there is no room to write: the index %s is only read", path);
+    index->is_still = true;
     return true;
   }
   sql_close(index->db);

@@ -34,6 +34,7 @@ struct HlIndex {
   Sql *db;
   const char *directory, *real, *path;  // as given; resolved; of the file, "" in memory
   IndexStrings strings;
+  bool is_still;               // it can only be read: the disk is full
 };
 
 // --- Records (index_record.c) ------------------------------------------------------------------------

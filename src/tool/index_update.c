@@ -538,19 +538,22 @@ static bool read_all(Update *u, const Todos *todo, HlIndexProgress *progress, vo
   return flush(u);
 }
 
-// The index's own file is none of the directory's.
+// Indexes and journals are none of the files that are indexed, but for the list of times that dumps have.
+static bool is_apart(const char *path) {
+  return listing_is_own(path) && !ends_with(path, ".jsonl");
+}
+
 static void leave_out_own(Update *u) {
   static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
   char path[PATH_MAX];
   const size_t folder = strlen(u->index->real);
-  if (!*u->index->path || !realpath(u->index->path, path) || strncmp(path, u->index->real, folder) != 0)
-    return;
-  const char *own = path + folder + (path[folder] == '/');
+  const bool is_inside = *u->index->path && realpath(u->index->path, path) && strncmp(path, u->index->real, folder) == 0;
+  const char *own = is_inside ? path + folder + (path[folder] == '/') : "\n";
   int n = 0;
   for (int k = 0; k < u->listing.files.n; k++) {
     const char *name = u->listing.files.at[k].path;
     const size_t length = strlen(own);
-    bool is_own = false;
+    bool is_own = is_apart(name);
     for (int e = 0; e < HL_COUNT_OF(endings); e++)
       is_own |= strncmp(name, own, length) == 0 && strcmp(name + length, endings[e]) == 0;
     if (!is_own)
@@ -575,7 +578,10 @@ bool hl_index_update(HlCx *cx, HlIndex *index, HlIndexProgress *progress, void *
     out->files = u.listing.files.n;
     out->gone = gone.n;
     out->unread_folders = u.listing.unread_folders;
-    ok = remove_gone(&u, gone.at, gone.n) && read_all(&u, &todo, progress, user) && finish(&u);
+    const bool no_room = index->is_still && todo.n + gone.n > 0;
+    ok = !no_room || hl_error_kind(cx, HL_FAILED, (HlPos){0}, "the index %s is not up to date: No space left on device",
+                                   index->path);
+    ok = ok && remove_gone(&u, gone.at, gone.n) && read_all(&u, &todo, progress, user) && finish(&u);
   }
   drop_pending(&u);
   vec_free(&u.pending);

@@ -19,6 +19,16 @@ static bool ends_with(HlStr name, const char *end) {
 
 // --- What names and first bytes tell --------------------------------------------------------------
 
+bool listing_is_own(const char *path) {
+  static const char *const names[] = {"hilo-index.db",     "hilo-index.db-wal", "hilo-index.db-shm", "hilo-index.db-journal",
+                                      "hilo-index.jsonl", "hilo-clean.jsonl"};
+  const char *slash = strrchr(path, '/');
+  for (int k = 0; k < HL_COUNT_OF(names); k++)
+    if (strcmp(slash ? slash + 1 : path, names[k]) == 0)
+      return true;
+  return false;
+}
+
 ListingLook listing_look(const char *path) {
   static const char *const no[] = {"-buffer-assignment.txt",
                                    "-buffer-assignment-values.txt",
@@ -38,11 +48,6 @@ ListingLook listing_look(const char *path) {
                                    "-allocation-info.txt",
                                    "gpu_target_config.pbtxt",
                                    "README.txt",
-                                   "hilo-index.db",
-                                   "hilo-index.db-wal",
-                                   "hilo-index.db-shm",
-                                   "hilo-index.db-journal",
-                                   "hilo-clean.jsonl",
                                    ".npz",
                                    ".npy"};
   static const char *const yes[] = {".hlo",
@@ -66,6 +71,8 @@ ListingLook listing_look(const char *path) {
   for (int k = 0; k < HL_COUNT_OF(no); k++)
     if (ends_with(stem, no[k]))
       return LISTING_IS_NO_MODULE;
+  if (listing_is_own(path))
+    return LISTING_IS_NO_MODULE;
   for (int k = 0; k < HL_COUNT_OF(yes); k++)
     if (ends_with(stem, yes[k]))
       return LISTING_IS_MODULE;

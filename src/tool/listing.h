@@ -13,6 +13,9 @@ ListingLook listing_look(const char *path);
 bool listing_may_be_module(const char *path, HlStr first_bytes);
 bool listing_looks_inside(const char *path);  // the same; reads the first bytes
 
+// Files that hilo itself keeps beside modules: an index, a journal.
+bool listing_is_own(const char *path);
+
 typedef struct ListingFile {
   const char *path;                 // from the directory on
   int64_t size, mtime, ctime;       // times in nanoseconds
