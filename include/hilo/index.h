@@ -119,6 +119,10 @@ typedef struct HlFoundPlace {
   const char *file;
   int64_t line;
 } HlFoundPlace;
+typedef struct HlFoundSource {
+  const char *file;
+  int64_t line, instructions;
+} HlFoundSource;
 typedef struct HlFound {
   HlFoundKind kind;
   const char *path;            // of the file, from the directory on
@@ -133,6 +137,8 @@ typedef struct HlFound {
   int64_t instructions;        // of a module or computation
   const HlFoundPlace *stack;   // with trace, innermost first
   int n_stack;
+  const HlFoundSource *sources;  // with trace, of a fusion: the lines that what is in it came from, the most frequent first
+  int n_sources;
   const struct HlFound *counterparts;  // with trace: the same scope and source line in other forms of the program
   int n_counterparts;
   int64_t more_counterparts;   // left out

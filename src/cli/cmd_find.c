@@ -38,33 +38,44 @@ static void put_where(HlBuf *out, const HlFound *f) {
     hl_buf_printf(out, "  in %s", f->computation);
 }
 
-static void put_place(HlBuf *out, const HlFound *f) {
-  hl_buf_puts(out, f->path);
+// The path as whoever asked can open it.
+static void put_path(const char *directory, HlBuf *out, const char *path) {
+  size_t n = strlen(directory);
+  while (n > 1 && directory[n - 1] == '/')
+    n--;
+  hl_buf_printf(out, "%.*s%s%s", (int)n, directory, directory[n - 1] == '/' ? "" : "/", path);
+}
+
+static void put_place(const char *directory, HlBuf *out, const HlFound *f) {
+  put_path(directory, out, f->path);
   if (f->line > 0)
     hl_buf_printf(out, ":%" PRId64, f->line);
   hl_buf_puts(out, ": ");
 }
 
-static void put_counterpart(HlBuf *out, const HlFound *f) {
+static void put_counterpart(const char *directory, HlBuf *out, const HlFound *f) {
   hl_buf_printf(out, "    %-9s ", hl_stage_text(f->stage));
-  put_place(out, f);
+  put_place(directory, out, f);
   put_instruction(out, f);
   put_where(out, f);
   hl_buf_putc(out, '\n');
 }
 
-static void put_trace(HlBuf *out, const HlFound *f) {
+static void put_trace(const char *directory, HlBuf *out, const HlFound *f) {
   for (int k = 0; k < f->n_stack; k++)
     hl_buf_printf(out, "    %s %s:%" PRId64 "%s%s\n", k ? "  from   " : "source   ", f->stack[k].file, f->stack[k].line,
                   *f->stack[k].function ? " " : "", f->stack[k].function);
+  for (int k = 0; k < f->n_sources; k++)
+    hl_buf_printf(out, "    inside    %s:%" PRId64 ", %" PRId64 " instruction%s\n", f->sources[k].file, f->sources[k].line,
+                  f->sources[k].instructions, f->sources[k].instructions == 1 ? "" : "s");
   for (int k = 0; k < f->n_counterparts; k++)
-    put_counterpart(out, &f->counterparts[k]);
+    put_counterpart(directory, out, &f->counterparts[k]);
   if (f->more_counterparts)
     hl_buf_printf(out, "    and %" PRId64 " more\n", f->more_counterparts);
 }
 
-static void put_found(HlBuf *out, const HlFound *f) {
-  put_place(out, f);
+static void put_found(const char *directory, HlBuf *out, const HlFound *f) {
+  put_place(directory, out, f);
   switch (f->kind) {
   case HL_FOUND_MODULE:
     hl_buf_printf(out, "module %s, %" PRId64 " instruction%s", f->name, f->instructions, f->instructions == 1 ? "" : "s");
@@ -79,7 +90,7 @@ static void put_found(HlBuf *out, const HlFound *f) {
     put_where(out, f);
   }
   hl_buf_putc(out, '\n');
-  put_trace(out, f);
+  put_trace(directory, out, f);
 }
 
 // --- JSON ---------------------------------------------------------------------------------------
@@ -119,6 +130,15 @@ static void found_json(HlBuf *out, const HlFound *f, bool is_whole) {
       json_close(out, '}');
     }
     json_close(out, ']');
+    json_open(out, "sources", '[');
+    for (int k = 0; k < f->n_sources; k++) {
+      json_open(out, NULL, '{');
+      json_text(out, "file", f->sources[k].file);
+      json_int(out, "line", f->sources[k].line);
+      json_int(out, "instructions", f->sources[k].instructions);
+      json_close(out, '}');
+    }
+    json_close(out, ']');
     json_open(out, "counterparts", '[');
     for (int k = 0; k < f->n_counterparts; k++)
       found_json(out, &f->counterparts[k], false);
@@ -144,11 +164,12 @@ static bool show(void *user, const HlFound *found) {
   if (s->only_files && s->cli->json) {
     json_text(&s->cli->report, NULL, found->path);
   } else if (s->only_files) {
-    hl_buf_printf(&s->out, "%s\n", found->path);
+    put_path(s->cli->files[0], &s->out, found->path);
+    hl_buf_putc(&s->out, '\n');
   } else if (s->cli->json) {
     found_json(&s->cli->report, found, true);
   } else {
-    put_found(&s->out, found);
+    put_found(s->cli->files[0], &s->out, found);
   }
   if (s->out.n > 65536) {
     cli_print(&s->out);

@@ -576,8 +576,44 @@ static void add_stack(const Find *f, HlArena *arena, const Searched *m, uint32_t
   out->n_stack = (int)n;
 }
 
+static int by_count(const void *a, const void *b) {
+  const HlFoundSource *x = a, *y = b;
+  if (x->instructions != y->instructions)
+    return x->instructions > y->instructions ? -1 : 1;
+  const int order = strcmp(x->file, y->file);
+  return order ? order : x->line < y->line ? -1 : x->line > y->line;
+}
+
+// Of a fusion the lines of what is in it.
+static void add_sources(const Find *f, HlArena *arena, const Searched *m, uint32_t i, HlFound *out) {
+  VEC(HlFoundSource) sources = {0};
+  Map seen = {.arena = arena};
+  uint32_t first = 0;
+  for (uint32_t c = 0; c < m->view.n_comps; first += m->view.comps[c++].n) {
+    if (!(m->view.comps[c].flags & INDEX_COMP_FUSION) || m->view.comps[c].caller != i + 1)
+      continue;
+    for (uint32_t k = first; k < first + m->view.comps[c].n; k++) {
+      const Mark mark = mark_of(m, k);
+      if (!mark.source)
+        continue;
+      uint64_t *at = map_at(&seen, (uint64_t)mark.source << 32 | mark.line);
+      if (!*at) {
+        const HlFoundSource one = {f->index->strings.at.at[mark.source].at, mark.line, 0};
+        vec_push_in(arena, &sources, one);
+        *at = (uint64_t)sources.n;
+      }
+      sources.at[*at - 1].instructions++;
+    }
+  }
+  if (sources.n > 0)
+    qsort(sources.at, (size_t)sources.n, sizeof *sources.at, by_count);
+  out->sources = sources.at;
+  out->n_sources = sources.n;
+}
+
 static bool add_trace(Find *f, HlArena *arena, Others *others, const Searched *m, uint32_t i, HlFound *out) {
   add_stack(f, arena, m, i, out);
+  add_sources(f, arena, m, i, out);
   if (m->program <= 0)
     return true;
   if (!read_others(f, m->program, others))
