@@ -49,7 +49,8 @@ static void say(Report *r, const HlCleaned *one) {
   if (one->state == HL_CLEAN_KEPT)
     cli_say(cli, "kept as %s\n", one->out);
   else if (one->state == HL_CLEAN_DUPLICATE)
-    cli_say(cli, "equals %s%s\n", one->of, one->elided ? ", as far as its constants are there" : "");
+    cli_say(cli, "equals %s%s\n", one->of,
+            one->elided ? ", as far as its constants are there" : "");
   else
     cli_say(cli, "skipped: %s\n", one->why);
 }
@@ -73,11 +74,13 @@ static void print_counts(const Report *r, const HlCleanCounts *n, const char *fo
   const Cli *cli = r->cli;
   if (r->not_listed)
     cli_say(cli, "and %" PRId64 " more duplicates\n", r->not_listed);
-  cli_say(cli, "%" PRId64 " module%s in %" PRId64 " file%s: %" PRId64 " kept, %" PRId64 " duplicate%s", n->modules,
-          n->modules == 1 ? "" : "s", n->files, n->files == 1 ? "" : "s", n->kept, n->duplicates,
-          n->duplicates == 1 ? "" : "s");
+  cli_say(cli,
+          "%" PRId64 " module%s in %" PRId64 " file%s: %" PRId64 " kept, %" PRId64 " duplicate%s",
+          n->modules, n->modules == 1 ? "" : "s", n->files, n->files == 1 ? "" : "s", n->kept,
+          n->duplicates, n->duplicates == 1 ? "" : "s");
   if (n->no_module)
-    cli_say(cli, "; %" PRId64 " file%s without a program", n->no_module, n->no_module == 1 ? "" : "s");
+    cli_say(cli, "; %" PRId64 " file%s without a program", n->no_module,
+            n->no_module == 1 ? "" : "s");
   if (n->unreadable)
     cli_say(cli, "; %" PRId64 " not read", n->unreadable);
   if (n->old)
@@ -140,18 +143,22 @@ const CliCommand cli_clean = {
     .name = "clean",
     .usage = "FILE... -o DIR",
     .summary = "make a data set: no metadata, no duplicates",
-    .about =
-        "Writes each module of the files, and of the files under directories, into a folder as HLO text: without metadata, "
-        "stack\n"
-        "frames and origins, all constants whole, names by op and number. Of modules that compute the same (names, metadata, "
-        "layouts of\n"
-        "intermediate values and the order of independent instructions apart) the first is kept; where constants were elided "
-        "in the\n"
-        "dump, equal shapes count as equal, and the report says so. The folder's hilo-clean.jsonl has a line for each module: "
-        "what became\n"
-        "of it, and what a duplicate equals. A run that ended early goes on where it was; files that have changed are done "
-        "again. Files\n"
-        "that cannot be read are named, and the exit status is 3.",
+    .about = "Writes each module of the files, and of the files under directories, into a folder "
+             "as HLO text: without metadata, "
+             "stack\n"
+             "frames and origins, all constants whole, names by op and number. Of modules that "
+             "compute the same (names, metadata, "
+             "layouts of\n"
+             "intermediate values and the order of independent instructions apart) the first is "
+             "kept; where constants were elided "
+             "in the\n"
+             "dump, equal shapes count as equal, and the report says so. The folder's "
+             "hilo-clean.jsonl has a line for each module: "
+             "what became\n"
+             "of it, and what a duplicate equals. A run that ended early goes on where it was; "
+             "files that have changed are done "
+             "again. Files\n"
+             "that cannot be read are named, and the exit status is 3.",
     .examples = "  hilo clean dump/ -o data/          one file a program\n"
                 "  hilo clean -v *.hlo -o data/       what became of each\n",
     .options = options,

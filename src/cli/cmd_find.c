@@ -14,7 +14,7 @@ typedef struct Shown {
   HlBuf out;
   int64_t shown, most;  // most 0: all
   bool only_files;
-  char *last_path;      // of the file that was shown last
+  char *last_path;  // of the file that was shown last
 } Shown;
 
 // What an instruction is, on a line.
@@ -63,11 +63,13 @@ static void put_counterpart(const char *directory, HlBuf *out, const HlFound *f)
 
 static void put_trace(const char *directory, HlBuf *out, const HlFound *f) {
   for (int k = 0; k < f->n_stack; k++)
-    hl_buf_printf(out, "    %s %s:%" PRId64 "%s%s\n", k ? "  from   " : "source   ", f->stack[k].file, f->stack[k].line,
-                  *f->stack[k].function ? " " : "", f->stack[k].function);
+    hl_buf_printf(out, "    %s %s:%" PRId64 "%s%s\n", k ? "  from   " : "source   ",
+                  f->stack[k].file, f->stack[k].line, *f->stack[k].function ? " " : "",
+                  f->stack[k].function);
   for (int k = 0; k < f->n_sources; k++)
-    hl_buf_printf(out, "    inside    %s:%" PRId64 ", %" PRId64 " instruction%s\n", f->sources[k].file, f->sources[k].line,
-                  f->sources[k].instructions, f->sources[k].instructions == 1 ? "" : "s");
+    hl_buf_printf(out, "    inside    %s:%" PRId64 ", %" PRId64 " instruction%s\n",
+                  f->sources[k].file, f->sources[k].line, f->sources[k].instructions,
+                  f->sources[k].instructions == 1 ? "" : "s");
   for (int k = 0; k < f->n_counterparts; k++)
     put_counterpart(directory, out, &f->counterparts[k]);
   if (f->more_counterparts)
@@ -78,10 +80,14 @@ static void put_found(const char *directory, HlBuf *out, const HlFound *f) {
   put_place(directory, out, f);
   switch (f->kind) {
   case HL_FOUND_MODULE:
-    hl_buf_printf(out, "module %s, %" PRId64 " instruction%s", f->name, f->instructions, f->instructions == 1 ? "" : "s");
+    hl_buf_printf(out, "module %s, %" PRId64 " instruction%s", f->name, f->instructions,
+                  f->instructions == 1 ? "" : "s");
     break;
   case HL_FOUND_COMPUTATION:
-    hl_buf_printf(out, "%s %s, %" PRId64 " instruction%s", f->is_entry ? "entry" : f->is_fused ? "fused computation" : "computation",
+    hl_buf_printf(out, "%s %s, %" PRId64 " instruction%s",
+                  f->is_entry   ? "entry"
+                  : f->is_fused ? "fused computation"
+                                : "computation",
                   f->name, f->instructions, f->instructions == 1 ? "" : "s");
     break;
   case HL_FOUND_INSTRUCTION:
@@ -198,10 +204,12 @@ static void put_result(Shown *s, const HlFindResult *r) {
     return;
   if (s->shown < all)
     printf("and %" PRId64 " more; --most=0 shows all\n", all - s->shown);
-  printf("%" PRId64 " found in %" PRId64 " of %" PRId64 " file%s (%" PRId64 " program%s)", r->found, r->files,
-         r->searched_files, r->searched_files == 1 ? "" : "s", r->programs, r->programs == 1 ? "" : "s");
+  printf("%" PRId64 " found in %" PRId64 " of %" PRId64 " file%s (%" PRId64 " program%s)", r->found,
+         r->files, r->searched_files, r->searched_files == 1 ? "" : "s", r->programs,
+         r->programs == 1 ? "" : "s");
   if (r->unreadable)
-    printf("; %" PRId64 " file%s could not be read: 'hilo index' says why", r->unreadable, r->unreadable == 1 ? "" : "s");
+    printf("; %" PRId64 " file%s could not be read: 'hilo index' says why", r->unreadable,
+           r->unreadable == 1 ? "" : "s");
   printf("\n");
 }
 
@@ -209,8 +217,8 @@ static const struct {
   const char *option;
   HlFindField field;
 } fields[] = {
-    {"--name", HL_FIND_NAME},     {"--op", HL_FIND_OP},          {"--shape", HL_FIND_SHAPE},
-    {"--scope", HL_FIND_SCOPE},   {"--source", HL_FIND_SOURCE},  {"--custom-call", HL_FIND_TARGET},
+    {"--name", HL_FIND_NAME},     {"--op", HL_FIND_OP},         {"--shape", HL_FIND_SHAPE},
+    {"--scope", HL_FIND_SCOPE},   {"--source", HL_FIND_SOURCE}, {"--custom-call", HL_FIND_TARGET},
     {"--module", HL_FIND_MODULE}, {"--file", HL_FIND_FILE},
 };
 
@@ -238,7 +246,9 @@ static bool take_stages(Cli *cli, uint32_t *out) {
     const size_t n = strcspn(at, ",");
     HlStage stage;
     if (!hl_stage_by_text((HlStr){at, n}, &stage)) {
-      cli_usage(cli, "unknown stage '%.*s': jaxpr, stablehlo, before, step, after, snapshot or other", (int)n, at);
+      cli_usage(cli,
+                "unknown stage '%.*s': jaxpr, stablehlo, before, step, after, snapshot or other",
+                (int)n, at);
       return false;
     }
     *out |= 1u << stage;
@@ -249,7 +259,8 @@ static bool take_stages(Cli *cli, uint32_t *out) {
 
 static bool find(Cli *cli, const HlFindQuery *query, Shown *s, HlFindResult *result) {
   HlIndexCounts counts;
-  HlIndex *index = cli_open_index(cli, cli->files[0], false, !cli_flag(cli, "--no-update"), &counts);
+  HlIndex *index =
+      cli_open_index(cli, cli->files[0], false, !cli_flag(cli, "--no-update"), &counts);
   const bool ok = index && hl_find(cli->cx, index, query, show, s, result);
   hl_index_free(index);
   return ok;
@@ -289,13 +300,16 @@ static int run(Cli *cli) {
 static const CliOption options[] = {
     {"--name", "TEXT", "a part of the name of an instruction or computation"},
     {"--op", "OPS", "opcodes, separated by commas: dot,convolution"},
-    {"--shape", "SHAPE", "of a result or an element of it: f32[8,16], f32[8,*], f32[*], bf16, f32[8,16]{0,1}"},
+    {"--shape", "SHAPE",
+     "of a result or an element of it: f32[8,16], f32[8,*], f32[*], bf16, f32[8,16]{0,1}"},
     {"--scope", "TEXT", "a part of op_name: jit(f)/transpose"},
-    {"--source", "FILE:LINE", "of an instruction or any frame of its stack; also FILE, FILE:FIRST-LAST, :LINE"},
+    {"--source", "FILE:LINE",
+     "of an instruction or any frame of its stack; also FILE, FILE:FIRST-LAST, :LINE"},
     {"--custom-call", "TEXT", "a part of a custom call's target"},
     {"--module", "TEXT", "a part of the module's name"},
     {"--file", "TEXT", "a part of the file's path"},
-    {"--stage", "STAGES", "only there: jaxpr, stablehlo, before, step, after, snapshot, other; several with commas"},
+    {"--stage", "STAGES",
+     "only there: jaxpr, stablehlo, before, step, after, snapshot, other; several with commas"},
     {"--after", "PASS", "only states that this pass left"},
     {"--regex", NULL, "all texts are regular expressions, found anywhere in what they are of"},
     {"--ignore-case", NULL, "letters are the same in either case"},
@@ -311,23 +325,28 @@ const CliCommand cli_find = {
     .name = "find",
     .usage = "DIR [PATTERN...] [--op=OPS] [--source=FILE:LINE] ...",
     .summary = "find ops, names, source lines in a dump",
-    .about =
-        "Looks through all programs under a directory, by an index that it brings up to date first (see 'hilo index'). All "
-        "conditions\n"
-        "must hold together. A PATTERN is a part of a name, scope, shape, source file, custom-call target or module name, a whole "
-        "op, or\n"
-        "FILE:LINE. Each instruction is shown with the file and line where it stands, its shape, op, scope and source line, and the "
-        "fusion\n"
-        "or computation it is in. With --trace the whole stack follows, and the instructions of the same scope and line in the "
-        "jaxpr,\n"
-        "StableHLO and HLO before and after optimisation: of a fusion, those of all that is in it. The exit status is 1 where "
-        "nothing\n"
-        "is found.",
-    .examples = "  hilo find dump/ fusion.33 --stage=after --trace     which source lines went into it\n"
-                "  hilo find dump/ --source=model.py:42 --stage=after  what has become of a line\n"
-                "  hilo find dump/ --op=dot --shape='f32[4096,*]'\n"
-                "  hilo find dump/ --custom-call=__cublas --files\n"
-                "  hilo find dump/ --regex 'all-(reduce|gather)' --after=spmd-partitioning\n",
+    .about = "Looks through all programs under a directory, by an index that it brings up to date "
+             "first (see 'hilo index'). All "
+             "conditions\n"
+             "must hold together. A PATTERN is a part of a name, scope, shape, source file, "
+             "custom-call target or module name, a whole "
+             "op, or\n"
+             "FILE:LINE. Each instruction is shown with the file and line where it stands, its "
+             "shape, op, scope and source line, and the "
+             "fusion\n"
+             "or computation it is in. With --trace the whole stack follows, and the instructions "
+             "of the same scope and line in the "
+             "jaxpr,\n"
+             "StableHLO and HLO before and after optimisation: of a fusion, those of all that is "
+             "in it. The exit status is 1 where "
+             "nothing\n"
+             "is found.",
+    .examples =
+        "  hilo find dump/ fusion.33 --stage=after --trace     which source lines went into it\n"
+        "  hilo find dump/ --source=model.py:42 --stage=after  what has become of a line\n"
+        "  hilo find dump/ --op=dot --shape='f32[4096,*]'\n"
+        "  hilo find dump/ --custom-call=__cublas --files\n"
+        "  hilo find dump/ --regex 'all-(reduce|gather)' --after=spmd-partitioning\n",
     .options = options,
     .reports = true,
     .run = run,

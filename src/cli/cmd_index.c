@@ -8,15 +8,17 @@
 
 // --- Text ---------------------------------------------------------------------------------------
 
-static const HlIndexedModule *module_at(const HlIndexList *list, const HlIndexedProgram *p, HlStage stage) {
+static const HlIndexedModule *module_at(const HlIndexList *list, const HlIndexedProgram *p,
+                                        HlStage stage) {
   const HlIndexedFile *file = hl_indexed_stage(list, p, stage);
   return file ? &file->modules[0] : NULL;
 }
 
 // The state whose costs stand for the program: optimised, or else as it came, or any that there is.
 static const HlIndexedModule *module_of(const HlIndexList *list, const HlIndexedProgram *p) {
-  static const HlStage order[] = {HL_STAGE_AFTER,     HL_STAGE_BEFORE, HL_STAGE_OTHER, HL_STAGE_SNAPSHOT,
-                                  HL_STAGE_STABLEHLO, HL_STAGE_JAXPR,  HL_STAGE_STEP};
+  static const HlStage order[] = {HL_STAGE_AFTER,    HL_STAGE_BEFORE,    HL_STAGE_OTHER,
+                                  HL_STAGE_SNAPSHOT, HL_STAGE_STABLEHLO, HL_STAGE_JAXPR,
+                                  HL_STAGE_STEP};
   for (int k = 0; k < HL_COUNT_OF(order); k++) {
     const HlIndexedModule *m = module_at(list, p, order[k]);
     if (m)
@@ -51,7 +53,8 @@ static void put_instructions(Table *t, const HlIndexedModule *m) {
 
 static void put_program(Table *t, const HlIndexList *list, const HlIndexedProgram *p) {
   const HlIndexedModule *m = module_of(list, p);
-  const HlIndexedModule *before = module_at(list, p, HL_STAGE_BEFORE), *after = module_at(list, p, HL_STAGE_AFTER);
+  const HlIndexedModule *before = module_at(list, p, HL_STAGE_BEFORE),
+                        *after = module_at(list, p, HL_STAGE_AFTER);
   table_row(t);
   if (p->number >= 0)
     table_text(t, "%" PRId64, p->number);
@@ -73,7 +76,8 @@ static void put_program(Table *t, const HlIndexList *list, const HlIndexedProgra
 }
 
 static void print_programs(const HlIndexList *list, HlBuf *out) {
-  static const char *const heads[] = {">number", "program", ">before", ">after", ">flops", ">bytes", ">peak", ">ms", "forms"};
+  static const char *const heads[] = {">number", "program", ">before", ">after", ">flops",
+                                      ">bytes",  ">peak",   ">ms",     "forms"};
   const char *folder = NULL;
   Table t = {0};
   for (int k = 0; k < list->n_programs; k++) {
@@ -81,7 +85,8 @@ static void print_programs(const HlIndexList *list, HlBuf *out) {
     if (!folder || strcmp(folder, p->folder) != 0) {
       if (folder)
         table_print(&t, out);
-      hl_buf_printf(out, "%s%s%s\n", folder ? "\n" : "", *p->folder ? p->folder : ".", *p->folder ? "/" : "");
+      hl_buf_printf(out, "%s%s%s\n", folder ? "\n" : "", *p->folder ? p->folder : ".",
+                    *p->folder ? "/" : "");
       table_begin(&t, heads, HL_COUNT_OF(heads));
     }
     folder = p->folder;
@@ -91,12 +96,14 @@ static void print_programs(const HlIndexList *list, HlBuf *out) {
     table_print(&t, out);
   for (int k = 0; k < list->n_programs; k++)
     if (*list->programs[k].note)
-      hl_buf_printf(out, "note: %s%s%s: %s\n", list->programs[k].folder, *list->programs[k].folder ? "/" : "",
-                    list->programs[k].name, list->programs[k].note);
+      hl_buf_printf(out, "note: %s%s%s: %s\n", list->programs[k].folder,
+                    *list->programs[k].folder ? "/" : "", list->programs[k].name,
+                    list->programs[k].note);
 }
 
 static void print_files(const HlIndexList *list, HlBuf *out) {
-  static const char *const heads[] = {"module", "stage", ">instr", ">fusions", ">flops", ">bytes", ">peak", "file"};
+  static const char *const heads[] = {"module", "stage",  ">instr", ">fusions",
+                                      ">flops", ">bytes", ">peak",  "file"};
   Table t = {0};
   table_begin(&t, heads, HL_COUNT_OF(heads));
   for (int k = 0; k < list->n_files; k++) {
@@ -119,8 +126,10 @@ static void print_files(const HlIndexList *list, HlBuf *out) {
 
 // What was not read, each kind with its number, and each file that should have been.
 static void print_rest(const Cli *cli, const HlIndexList *list, HlBuf *out) {
-  static const char *const kinds[] = {"a report or side file of a dump", "no program", "the times of passes"};
-  static const char *const words[] = {"of a report or beside a dump", "without a program", "with times of passes"};
+  static const char *const kinds[] = {"a report or side file of a dump", "no program",
+                                      "the times of passes"};
+  static const char *const words[] = {"of a report or beside a dump", "without a program",
+                                      "with times of passes"};
   int n[HL_COUNT_OF(kinds) + 1] = {0}, all = 0;
   for (int k = 0; k < list->n_files; k++) {
     const HlIndexedFile *f = &list->files[k];
@@ -144,7 +153,8 @@ static void print_rest(const Cli *cli, const HlIndexList *list, HlBuf *out) {
   hl_buf_putc(out, '\n');
 }
 
-static void print_head(const HlIndexList *list, const HlIndexCounts *counts, const HlIndex *index, HlBuf *out) {
+static void print_head(const HlIndexList *list, const HlIndexCounts *counts, const HlIndex *index,
+                       HlBuf *out) {
   int files = 0;
   int64_t modules = 0, instructions = 0;
   for (int k = 0; k < list->n_files; k++) {
@@ -154,10 +164,11 @@ static void print_head(const HlIndexList *list, const HlIndexCounts *counts, con
       instructions += list->files[k].modules[j].instructions;
   }
   hl_buf_printf(out,
-                "\n%d program%s, %" PRId64 " module%s in %d file%s, %" PRId64 " instructions; %" PRId64
-                " file%s read now, %" PRId64 " gone\n",
-                list->n_programs, list->n_programs == 1 ? "" : "s", modules, modules == 1 ? "" : "s", files,
-                files == 1 ? "" : "s", instructions, counts->read, counts->read == 1 ? "" : "s", counts->gone);
+                "\n%d program%s, %" PRId64 " module%s in %d file%s, %" PRId64
+                " instructions; %" PRId64 " file%s read now, %" PRId64 " gone\n",
+                list->n_programs, list->n_programs == 1 ? "" : "s", modules,
+                modules == 1 ? "" : "s", files, files == 1 ? "" : "s", instructions, counts->read,
+                counts->read == 1 ? "" : "s", counts->gone);
   if (*hl_index_path(index))
     hl_buf_printf(out, "index: %s\n", hl_index_path(index));
 }
@@ -205,7 +216,8 @@ static void file_json(HlBuf *out, const HlIndexedFile *f) {
   json_close(out, '}');
 }
 
-static void list_json(HlBuf *out, const HlIndexList *list, const HlIndexCounts *counts, const HlIndex *index) {
+static void list_json(HlBuf *out, const HlIndexList *list, const HlIndexCounts *counts,
+                      const HlIndex *index) {
   json_text(out, "index", index ? hl_index_path(index) : "");
   json_int(out, "files", counts->files);
   json_int(out, "read_now", counts->read);
@@ -240,7 +252,8 @@ static void list_json(HlBuf *out, const HlIndexList *list, const HlIndexCounts *
 static void report_unreadable(Cli *cli, const HlIndexList *list) {
   for (int k = 0; k < list->n_files; k++)
     if (list->files[k].state == HL_INDEXED_UNREADABLE)
-      hl_error(cli->cx, (HlPos){0}, "%s/%s: %s", cli->files[0], list->files[k].path, list->files[k].why);
+      hl_error(cli->cx, (HlPos){0}, "%s/%s: %s", cli->files[0], list->files[k].path,
+               list->files[k].why);
 }
 
 static void report(Cli *cli, HlIndex *index, const HlIndexCounts *counts) {
@@ -267,7 +280,8 @@ static void report(Cli *cli, HlIndex *index, const HlIndexCounts *counts) {
 
 static int run(Cli *cli) {
   if (cli->n_files != 1)
-    return cli_usage(cli, cli->n_files == 0 ? "no directory given" : "more than one directory given");
+    return cli_usage(cli,
+                     cli->n_files == 0 ? "no directory given" : "more than one directory given");
   cli_begin_file(cli, cli->files[0]);
   HlIndexCounts counts;
   HlIndex *index = cli_open_index(cli, cli->files[0], cli_flag(cli, "--anew"), true, &counts);
@@ -292,18 +306,22 @@ const CliCommand cli_index = {
     .name = "index",
     .usage = "DIR [--files]",
     .summary = "index a dump; a table of its programs",
-    .about =
-        "Reads what is new or has changed under a directory and keeps in an index (hilo-index.db there, or in the user's "
-        "cache where\n"
-        "nothing can be written) what 'hilo find' looks for. Prints a row for each program: number and name, instructions "
-        "before and\n"
-        "after optimisation, flops, bytes and peak memory of its last state, milliseconds that compiling took where the dump "
-        "says so,\n"
-        "and the forms of it there are: jaxpr, StableHLO, HLO before, between and after passes, snapshots. Dumps of XLA of any "
-        "age,\n"
-        "of JAX_DUMP_IR_TO and of hilo itself are known by their names. Nothing is verified; what could not be read is an "
-        "error, what\n"
-        "is no program is counted, and named with --verbose.",
+    .about = "Reads what is new or has changed under a directory and keeps in an index "
+             "(hilo-index.db there, or in the user's "
+             "cache where\n"
+             "nothing can be written) what 'hilo find' looks for. Prints a row for each program: "
+             "number and name, instructions "
+             "before and\n"
+             "after optimisation, flops, bytes and peak memory of its last state, milliseconds "
+             "that compiling took where the dump "
+             "says so,\n"
+             "and the forms of it there are: jaxpr, StableHLO, HLO before, between and after "
+             "passes, snapshots. Dumps of XLA of any "
+             "age,\n"
+             "of JAX_DUMP_IR_TO and of hilo itself are known by their names. Nothing is verified; "
+             "what could not be read is an "
+             "error, what\n"
+             "is no program is counted, and named with --verbose.",
     .examples = "  hilo index dump/                   its programs\n"
                 "  hilo index dump/ --files           every state of every one\n"
                 "  hilo index --json dump/            all that is known of them\n",

@@ -127,7 +127,8 @@ static void add_comps(HlBuf *out, const HlModule *m) {
                   order[k]->n_insts, cli_short_number(cost->flops, false, a, sizeof a),
                   cli_short_number(cost->transcendentals, false, b, sizeof b),
                   cli_short_number(cost->bytes_read + cost->bytes_written, true, c, sizeof c),
-                  cli_short_number(cost->collective_bytes, true, d, sizeof d), what_it_is(order[k]));
+                  cli_short_number(cost->collective_bytes, true, d, sizeof d),
+                  what_it_is(order[k]));
     while (out->n > 1 && out->at[out->n - 2] == ' ') {  // no blanks before the end of the line
       out->at[out->n - 2] = '\n';
       out->n--;
@@ -240,7 +241,8 @@ static int run(Cli *cli) {
 
 static const CliOption options[] = {
     {"--computations", NULL, "a row for each computation as well"},
-    {"--table", NULL, "one table, a row for each module, the last for all: a whole dump at a glance"},
+    {"--table", NULL,
+     "one table, a row for each module, the last for all: a whole dump at a glance"},
     {"--brief", NULL, "only the summary of each module, without its tables"},
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},

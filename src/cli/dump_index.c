@@ -5,7 +5,8 @@ static void show_progress(void *user, int64_t k, int64_t n, const char *path) {
   cli_progress(user, "reading %lld of %lld: %s", (long long)k + 1, (long long)n, path);
 }
 
-HlIndex *cli_open_index(Cli *cli, const char *directory, bool anew, bool update, HlIndexCounts *counts) {
+HlIndex *cli_open_index(Cli *cli, const char *directory, bool anew, bool update,
+                        HlIndexCounts *counts) {
   const HlIndexOptions options = {.path = cli_value(cli, "--index"), .anew = anew};
   *counts = (HlIndexCounts){0};
   HlIndex *index = hl_index_open(cli->cx, directory, &options);

@@ -9,6 +9,7 @@
   { "--index", "FILE", "where the index is (default: DIR/hilo-index.db, or in the user's cache)" }
 
 // The index of a directory, up to date where `update` says so. NULL after reporting in the context.
-HlIndex *cli_open_index(Cli *cli, const char *directory, bool anew, bool update, HlIndexCounts *counts);
+HlIndex *cli_open_index(Cli *cli, const char *directory, bool anew, bool update,
+                        HlIndexCounts *counts);
 
 #endif

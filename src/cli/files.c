@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "tool/listing.h"
+#include "tool/dumps/listing.h"
 
 static void push(CliFiles *files, const char *name, int operand, bool listed) {
   if ((files->n & (files->n - 1)) == 0) {

@@ -13,7 +13,7 @@
 typedef struct Table {
   HlArena *arena;
   const char *const *heads;
-  int n;                   // columns
+  int n;  // columns
   VEC(const char *) cells;
 } Table;
 

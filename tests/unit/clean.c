@@ -14,14 +14,16 @@
 #include "hilo/text.h"
 #include "hilo/verify.h"
 
-static const char one[] =
-    "HloModule jit_f\n\nsum {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT s = f32[] add(x, y)\n}\n\n"
-    "ENTRY main {\n"
-    "  p = f32[8] parameter(0)\n"
-    "  z = f32[] constant(0)\n"
-    "  ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=sum, metadata={op_name=\"jit(f)/sum\" source_line=3}\n}\n";
+static const char one[] = "HloModule jit_f\n\nsum {\n  x = f32[] parameter(0)\n  y = f32[] "
+                          "parameter(1)\n  ROOT s = f32[] add(x, y)\n}\n\n"
+                          "ENTRY main {\n"
+                          "  p = f32[8] parameter(0)\n"
+                          "  z = f32[] constant(0)\n"
+                          "  ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=sum, "
+                          "metadata={op_name=\"jit(f)/sum\" source_line=3}\n}\n";
 static const char two[] =
-    "HloModule other\n\nplus {\n  y = f32[] parameter(1)\n  x = f32[] parameter(0)\n  ROOT t = f32[] add(x, y)\n}\n\n"
+    "HloModule other\n\nplus {\n  y = f32[] parameter(1)\n  x = f32[] parameter(0)\n  ROOT t = "
+    "f32[] add(x, y)\n}\n\n"
     "ENTRY start {\n"
     "  nothing = f32[] constant(0)\n"
     "  data = f32[8] parameter(0)\n"

@@ -12,22 +12,25 @@
 
 #include "hilo/index.h"
 #include "hilo/text.h"
-#include "tool/index.h"
+#include "tool/dumps/index.h"
 
-static const char before[] =
-    "HloModule jit_f\n\nENTRY main {\n"
-    "  p = f32[8] parameter(0)\n"
-    "  e = f32[8] exponential(p), metadata={op_name=\"jit(f)/exp\" source_file=\"/u/f.py\" source_line=3}\n"
-    "  ROOT a = f32[8] add(e, p), metadata={op_name=\"jit(f)/add\" source_file=\"/u/f.py\" source_line=4}\n}\n";
-static const char after[] =
-    "HloModule jit_f, is_scheduled=true\n\nfused {\n"
-    "  q = f32[8] parameter(0)\n"
-    "  e = f32[8] exponential(q), metadata={op_name=\"jit(f)/exp\" source_file=\"/u/f.py\" source_line=3}\n"
-    "  ROOT a = f32[8] add(e, q), metadata={op_name=\"jit(f)/add\" source_file=\"/u/f.py\" source_line=4}\n}\n\n"
-    "ENTRY main {\n"
-    "  p = f32[8] parameter(0)\n"
-    "  ROOT fusion.1 = f32[8] fusion(p), kind=kLoop, calls=fused, metadata={op_name=\"jit(f)/add\" source_file=\"/u/f.py\" "
-    "source_line=4}\n}\n";
+static const char before[] = "HloModule jit_f\n\nENTRY main {\n"
+                             "  p = f32[8] parameter(0)\n"
+                             "  e = f32[8] exponential(p), metadata={op_name=\"jit(f)/exp\" "
+                             "source_file=\"/u/f.py\" source_line=3}\n"
+                             "  ROOT a = f32[8] add(e, p), metadata={op_name=\"jit(f)/add\" "
+                             "source_file=\"/u/f.py\" source_line=4}\n}\n";
+static const char after[] = "HloModule jit_f, is_scheduled=true\n\nfused {\n"
+                            "  q = f32[8] parameter(0)\n"
+                            "  e = f32[8] exponential(q), metadata={op_name=\"jit(f)/exp\" "
+                            "source_file=\"/u/f.py\" source_line=3}\n"
+                            "  ROOT a = f32[8] add(e, q), metadata={op_name=\"jit(f)/add\" "
+                            "source_file=\"/u/f.py\" source_line=4}\n}\n\n"
+                            "ENTRY main {\n"
+                            "  p = f32[8] parameter(0)\n"
+                            "  ROOT fusion.1 = f32[8] fusion(p), kind=kLoop, calls=fused, "
+                            "metadata={op_name=\"jit(f)/add\" source_file=\"/u/f.py\" "
+                            "source_line=4}\n}\n";
 
 typedef struct Folder {
   char path[64];
@@ -157,7 +160,8 @@ static bool note(void *user, const HlFound *found) {
   return true;
 }
 
-static Seen look(HlCx *cx, HlIndex *index, HlFindField field, const char *text, uint32_t stages, bool trace) {
+static Seen look(HlCx *cx, HlIndex *index, HlFindField field, const char *text, uint32_t stages,
+                 bool trace) {
   const HlFindTerm term = {field, text};
   const HlFindQuery query = {.terms = &term, .n_terms = 1, .stages = stages, .trace = trace};
   Seen seen = {0};
@@ -176,9 +180,12 @@ static void from_source_to_fusion_and_back(void **state) {
   assert_non_null(index);
   assert_true(hl_index_update(cx, index, NULL, NULL, &counts));
   assert_int_equal(counts.read, 2);
-  assert_string_equal(look(cx, index, HL_FIND_SOURCE, "f.py:3", 1u << HL_STAGE_AFTER, false).names, "e ");
-  assert_string_equal(look(cx, index, HL_FIND_SOURCE, "f.py:4", 1u << HL_STAGE_AFTER, false).names, "a fusion.1 ");
-  assert_string_equal(look(cx, index, HL_FIND_SOURCE, "u/f.py:3-4", 1u << HL_STAGE_BEFORE, false).names, "e a ");
+  assert_string_equal(look(cx, index, HL_FIND_SOURCE, "f.py:3", 1u << HL_STAGE_AFTER, false).names,
+                      "e ");
+  assert_string_equal(look(cx, index, HL_FIND_SOURCE, "f.py:4", 1u << HL_STAGE_AFTER, false).names,
+                      "a fusion.1 ");
+  assert_string_equal(
+      look(cx, index, HL_FIND_SOURCE, "u/f.py:3-4", 1u << HL_STAGE_BEFORE, false).names, "e a ");
   assert_int_equal(look(cx, index, HL_FIND_SOURCE, "g.py", 0, false).n, 0);
   const Seen fusion = look(cx, index, HL_FIND_NAME, "fusion.1", 0, true);
   assert_int_equal(fusion.n, 1);
@@ -189,7 +196,8 @@ static void from_source_to_fusion_and_back(void **state) {
   assert_true(hl_index_list(cx, index, arena, &list));
   assert_int_equal(list.n_programs, 1);
   assert_int_equal(list.programs[0].n, 2);
-  assert_int_equal(hl_indexed_stage(&list, &list.programs[0], HL_STAGE_AFTER)->modules[0].fusions, 1);
+  assert_int_equal(hl_indexed_stage(&list, &list.programs[0], HL_STAGE_AFTER)->modules[0].fusions,
+                   1);
   assert_null(hl_indexed_stage(&list, &list.programs[0], HL_STAGE_JAXPR));
   hl_arena_free(arena);
   assert_true(hl_index_update(cx, index, NULL, NULL, &counts));
@@ -217,7 +225,8 @@ static bool index_and_find(HlCx *cx, void *user) {
   const HlFindTerm term = {HL_FIND_OP, "add"};
   const HlFindQuery query = {.terms = &term, .n_terms = 1, .trace = true};
   HlFindResult result;
-  const bool ok = hl_index_update(cx, index, NULL, NULL, &counts) && hl_find(cx, index, &query, note, &job->seen, &result);
+  const bool ok = hl_index_update(cx, index, NULL, NULL, &counts) &&
+                  hl_find(cx, index, &query, note, &job->seen, &result);
   hl_index_free(index);
   return ok;
 }

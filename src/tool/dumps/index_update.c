@@ -1,4 +1,4 @@
-// tool/index_update.c: makes the index say what is in the directory.
+// tool/dumps/index_update.c: makes the index say what is in the directory.
 //
 // Whether a file is as it was read is told by its size and times, as a build tool tells it; where these leave room for doubt,
 // because it was written at about the time it was read, or where they differ, by its content. What was read is added in
@@ -13,8 +13,8 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "tool/index.h"
-#include "tool/listing.h"
+#include "tool/dumps/index.h"
+#include "tool/dumps/listing.h"
 
 // --- What is known ------------------------------------------------------------------------------
 
@@ -26,36 +26,37 @@ typedef struct Known {
 // What is to be put into the index of one file.
 typedef struct Pending {
   const ListingFile *file;
-  int64_t id;                  // of its row; 0: it has none
+  int64_t id;  // of its row; 0: it has none
   int64_t read_at, hash;
   HlIndexedState state;
   HlStage stage;
-  char *why;                   // heap; NULL: nothing to say
+  char *why;  // heap; NULL: nothing to say
   double ms;
-  bool is_same;                // only its times differ
+  bool is_same;  // only its times differ
   bool has_content;
-  bool was_there;              // its content, in the index or in what is pending
-  HlFile loaded;               // the records borrow from it
-  IndexRecord *records;        // loaded.n of them
+  bool was_there;        // its content, in the index or in what is pending
+  HlFile loaded;         // the records borrow from it
+  IndexRecord *records;  // loaded.n of them
 } Pending;
 
 typedef struct Update {
   HlCx *cx;
   HlIndex *index;
   Listing listing;
-  VEC(Known) known;            // by path
+  VEC(Known) known;  // by path
   HlArena *arena;
   VEC(Pending) pending;
   int64_t pending_bytes;
   double last_flush;
-  bool changed, replaced;      // something; something that was there before
-  Map read_now;                // hashes of what is pending
+  bool changed, replaced;  // something; something that was there before
+  Map read_now;            // hashes of what is pending
   HlIndexCounts *counts;
 } Update;
 
 static bool read_known(Update *u) {
-  SqlQuery *q = sql_query(u->cx, u->index->db,
-                          "SELECT id, path, size, mtime, ctime, read_at, hash FROM file ORDER BY path");
+  SqlQuery *q =
+      sql_query(u->cx, u->index->db,
+                "SELECT id, path, size, mtime, ctime, read_at, hash FROM file ORDER BY path");
   if (!q)
     return false;
   SqlStep step;
@@ -90,8 +91,8 @@ static bool in_doubt(const Known *known) {
 }
 
 static bool is_as_known(const ListingFile *file, const Known *known) {
-  return known && known->size == file->size && known->mtime == file->mtime && known->ctime == file->ctime &&
-         !in_doubt(known);
+  return known && known->size == file->size && known->mtime == file->mtime &&
+         known->ctime == file->ctime && !in_doubt(known);
 }
 
 // --- Reading one file ---------------------------------------------------------------------------
@@ -147,7 +148,8 @@ static char *take_why(HlCx *cx, int n_diags) {
 }
 
 static HlStage stage_by_content(const HlFile *file) {
-  if (file->format == HL_FORMAT_MLIR || file->format == HL_FORMAT_MLIR_BYTECODE || file->format == HL_FORMAT_EXPORTED)
+  if (file->format == HL_FORMAT_MLIR || file->format == HL_FORMAT_MLIR_BYTECODE ||
+      file->format == HL_FORMAT_EXPORTED)
     return HL_STAGE_STABLEHLO;
   if (file->format == HL_FORMAT_JAXPR)
     return HL_STAGE_JAXPR;
@@ -162,8 +164,9 @@ static void load_modules(Update *u, Pending *p, HlBuf *bytes, ListingLook look) 
   hl_source_unref(source);
   p->state = HL_INDEXED;
   if (!ok) {
-    p->state = look != LISTING_IS_MODULE && !hl_format_is_program(p->loaded.format) ? HL_INDEXED_NO_MODULE
-                                                                                   : HL_INDEXED_UNREADABLE;
+    p->state = look != LISTING_IS_MODULE && !hl_format_is_program(p->loaded.format)
+                   ? HL_INDEXED_NO_MODULE
+                   : HL_INDEXED_UNREADABLE;
     p->why = take_why(u->cx, n);
     return;
   }
@@ -171,7 +174,8 @@ static void load_modules(Update *u, Pending *p, HlBuf *bytes, ListingLook look) 
   if (p->stage == HL_STAGE_OTHER)
     p->stage = stage_by_content(&p->loaded);
   if (p->loaded.n == 0)
-    p->why = base_strdup(p->loaded.jaxpr ? "a jaxpr whose values have no types" : "it has no function to run");
+    p->why = base_strdup(p->loaded.jaxpr ? "a jaxpr whose values have no types"
+                                         : "it has no function to run");
   p->records = base_alloc((size_t)p->loaded.n * sizeof *p->records + 1);
   for (int k = 0; k < p->loaded.n; k++)
     index_record_make(u->cx, p->loaded.modules[k], &p->records[k]);
@@ -211,7 +215,8 @@ static void read_content(Update *u, Pending *p, HlBuf *bytes) {
     p->why = base_strdup("the times of passes");
   else if (look == LISTING_IS_NO_MODULE)
     p->why = base_strdup("a report or side file of a dump");
-  else if (look == LISTING_MAY_BE_MODULE && !listing_may_be_module(p->file->path, (HlStr){bytes->at, head}))
+  else if (look == LISTING_MAY_BE_MODULE &&
+           !listing_may_be_module(p->file->path, (HlStr){bytes->at, head}))
     p->why = base_strdup("no program");
   else
     load_modules(u, p, bytes, look);
@@ -224,13 +229,15 @@ static bool is_worth_reading(const Update *u, const char *path) {
   const ListingLook look = listing_look(path);
   HlBuf name = {0};
   hl_buf_printf(&name, "%s/%s", u->index->real, path);
-  const bool worth = look == LISTING_IS_MODULE || (look == LISTING_MAY_BE_MODULE && listing_looks_inside(name.at));
+  const bool worth =
+      look == LISTING_IS_MODULE || (look == LISTING_MAY_BE_MODULE && listing_looks_inside(name.at));
   hl_buf_free(&name);
   return worth;
 }
 
 static bool is_in_index(Update *u, int64_t hash, int64_t size, bool *out) {
-  SqlQuery *q = sql_query(u->cx, u->index->db, "SELECT 1 FROM content WHERE hash = ?1 AND size = ?2");
+  SqlQuery *q =
+      sql_query(u->cx, u->index->db, "SELECT 1 FROM content WHERE hash = ?1 AND size = ?2");
   if (!q)
     return false;
   sql_set_int(q, 1, hash);
@@ -289,16 +296,22 @@ static bool prepare(Update *u, Queries *q) {
     size_t at;
     const char *text;
   } texts[] = {
-      {offsetof(Queries, find_file), "SELECT size, mtime, ctime, hash, read_at FROM file WHERE path = ?1"},
-      {offsetof(Queries, touch), "UPDATE file SET size = ?2, mtime = ?3, ctime = ?4, read_at = ?5 WHERE path = ?1"},
-      {offsetof(Queries, put_file),
-       "INSERT OR REPLACE INTO file(id, path, size, mtime, ctime, read_at, hash, content, state, stage, why, ms) "
-       "VALUES((SELECT id FROM file WHERE path = ?1), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"},
-      {offsetof(Queries, find_content), "SELECT id, stage FROM content WHERE hash = ?1 AND size = ?2"},
+      {offsetof(Queries, find_file),
+       "SELECT size, mtime, ctime, hash, read_at FROM file WHERE path = ?1"},
+      {offsetof(Queries, touch),
+       "UPDATE file SET size = ?2, mtime = ?3, ctime = ?4, read_at = ?5 WHERE path = ?1"},
+      {offsetof(Queries, put_file), "INSERT OR REPLACE INTO file(id, path, size, mtime, ctime, "
+                                    "read_at, hash, content, state, stage, why, ms) "
+                                    "VALUES((SELECT id FROM file WHERE path = ?1), ?1, ?2, ?3, ?4, "
+                                    "?5, ?6, ?7, ?8, ?9, ?10, ?11)"},
+      {offsetof(Queries, find_content),
+       "SELECT id, stage FROM content WHERE hash = ?1 AND size = ?2"},
       {offsetof(Queries, put_content), "INSERT INTO content(hash, size, stage) VALUES(?1, ?2, ?3)"},
       {offsetof(Queries, put_module),
-       "INSERT INTO module(content, k, name, instructions, computations, fusions, flops, transcendentals, bytes_read, "
-       "bytes_written, collective_bytes, peak_memory, partitions, replicas, is_scheduled, graph_hash, signature) "
+       "INSERT INTO module(content, k, name, instructions, computations, fusions, flops, "
+       "transcendentals, bytes_read, "
+       "bytes_written, collective_bytes, peak_memory, partitions, replicas, is_scheduled, "
+       "graph_hash, signature) "
        "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"},
       {offsetof(Queries, put_record), "INSERT INTO record(module, data) VALUES(?1, ?2)"},
   };
@@ -406,9 +419,10 @@ static bool touch_file(Update *u, Queries *q, const Pending *p) {
 // Whether another process has put the same in since.
 static bool is_done(Update *u, Queries *q, const Pending *p) {
   sql_set_text(q->find_file, 1, p->file->path);
-  const bool there = sql_step(u->cx, q->find_file) == SQL_ROW && sql_int(q->find_file, 0) == p->file->size &&
-                     sql_int(q->find_file, 1) == p->file->mtime && sql_int(q->find_file, 2) == p->file->ctime &&
-                     sql_int(q->find_file, 3) == p->hash && sql_int(q->find_file, 4) >= p->read_at;
+  const bool there =
+      sql_step(u->cx, q->find_file) == SQL_ROW && sql_int(q->find_file, 0) == p->file->size &&
+      sql_int(q->find_file, 1) == p->file->mtime && sql_int(q->find_file, 2) == p->file->ctime &&
+      sql_int(q->find_file, 3) == p->hash && sql_int(q->find_file, 4) >= p->read_at;
   sql_reset(q->find_file);
   return there;
 }
@@ -443,8 +457,8 @@ static bool put_pending(Update *u, Queries *q) {
     }
   }
   return ok && index_strings_keep(u->cx, u->index->db, &u->index->strings) &&
-         (!u->changed ||
-          sql_run(u->cx, u->index->db, "INSERT OR REPLACE INTO meta(key, value) VALUES('grouped', '0')"));
+         (!u->changed || sql_run(u->cx, u->index->db,
+                                 "INSERT OR REPLACE INTO meta(key, value) VALUES('grouped', '0')"));
 }
 
 static bool flush(Update *u) {
@@ -476,15 +490,15 @@ static bool remove_gone(Update *u, const int64_t *gone, int n) {
   }
   sql_end(q);
   u->changed = u->replaced = true;
-  return ok && sql_run(u->cx, u->index->db, "INSERT OR REPLACE INTO meta(key, value) VALUES('grouped', '0'); COMMIT");
+  return ok && sql_run(u->cx, u->index->db,
+                       "INSERT OR REPLACE INTO meta(key, value) VALUES('grouped', '0'); COMMIT");
 }
 
 // What no file points to any more, and which file belongs to which program.
 static bool finish(Update *u) {
-  static const char orphans[] =
-      "DELETE FROM content WHERE id NOT IN (SELECT content FROM file);"
-      "DELETE FROM module WHERE content NOT IN (SELECT id FROM content);"
-      "DELETE FROM record WHERE module NOT IN (SELECT id FROM module)";
+  static const char orphans[] = "DELETE FROM content WHERE id NOT IN (SELECT content FROM file);"
+                                "DELETE FROM module WHERE content NOT IN (SELECT id FROM content);"
+                                "DELETE FROM record WHERE module NOT IN (SELECT id FROM module)";
   int64_t grouped;
   if (!sql_number(u->cx, u->index->db, "SELECT value FROM meta WHERE key = 'grouped'", 0, &grouped))
     return false;
@@ -492,8 +506,10 @@ static bool finish(Update *u) {
     return true;
   if (!sql_run(u->cx, u->index->db, "BEGIN IMMEDIATE"))
     return false;
-  const bool ok = (!u->replaced || sql_run(u->cx, u->index->db, orphans)) && index_group(u->cx, u->index) &&
-                  sql_run(u->cx, u->index->db, "INSERT OR REPLACE INTO meta(key, value) VALUES('grouped', '1')");
+  const bool ok = (!u->replaced || sql_run(u->cx, u->index->db, orphans)) &&
+                  index_group(u->cx, u->index) &&
+                  sql_run(u->cx, u->index->db,
+                          "INSERT OR REPLACE INTO meta(key, value) VALUES('grouped', '1')");
   return sql_run(u->cx, u->index->db, ok ? "COMMIT" : "ROLLBACK") && ok;
 }
 
@@ -531,7 +547,8 @@ static bool read_all(Update *u, const Todos *todo, HlIndexProgress *progress, vo
     base_look();
     if (!read_file(u, todo->at[k].file, todo->at[k].known))
       return false;
-    if (u->pending.n >= BATCH_FILES || u->pending_bytes > BATCH_BYTES || hl_now() - u->last_flush > 1)
+    if (u->pending.n >= BATCH_FILES || u->pending_bytes > BATCH_BYTES ||
+        hl_now() - u->last_flush > 1)
       if (!flush(u))
         return false;
   }
@@ -547,7 +564,8 @@ static void leave_out_own(Update *u) {
   static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
   char path[PATH_MAX];
   const size_t folder = strlen(u->index->real);
-  const bool is_inside = *u->index->path && realpath(u->index->path, path) && strncmp(path, u->index->real, folder) == 0;
+  const bool is_inside = *u->index->path && realpath(u->index->path, path) &&
+                         strncmp(path, u->index->real, folder) == 0;
   const char *own = is_inside ? path + folder + (path[folder] == '/') : "\n";
   int n = 0;
   for (int k = 0; k < u->listing.files.n; k++) {
@@ -562,7 +580,8 @@ static void leave_out_own(Update *u) {
   u->listing.files.n = n;
 }
 
-bool hl_index_update(HlCx *cx, HlIndex *index, HlIndexProgress *progress, void *user, HlIndexCounts *out) {
+bool hl_index_update(HlCx *cx, HlIndex *index, HlIndexProgress *progress, void *user,
+                     HlIndexCounts *out) {
   const double start = hl_now();
   Update u = {.cx = cx, .index = index, .arena = hl_arena_new(), .counts = out};
   Todos todo = {0};
@@ -579,9 +598,11 @@ bool hl_index_update(HlCx *cx, HlIndex *index, HlIndexProgress *progress, void *
     out->gone = gone.n;
     out->unread_folders = u.listing.unread_folders;
     const bool no_room = index->is_still && todo.n + gone.n > 0;
-    ok = !no_room || hl_error_kind(cx, HL_FAILED, (HlPos){0}, "the index %s is not up to date: No space left on device",
-                                   index->path);
-    ok = ok && remove_gone(&u, gone.at, gone.n) && read_all(&u, &todo, progress, user) && finish(&u);
+    ok = !no_room ||
+         hl_error_kind(cx, HL_FAILED, (HlPos){0},
+                       "the index %s is not up to date: No space left on device", index->path);
+    ok =
+        ok && remove_gone(&u, gone.at, gone.n) && read_all(&u, &todo, progress, user) && finish(&u);
   }
   drop_pending(&u);
   vec_free(&u.pending);

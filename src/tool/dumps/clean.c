@@ -1,4 +1,4 @@
-// tool/clean.c: makes a data set of programs.
+// tool/dumps/clean.c: makes a data set of programs.
 //
 // File by file, in order: read, stripped, hashed; a graph that is there already is compared with what was written of it, and
 // only then left out. So of all files only names and hashes stay in memory. What a file became is written first, its line in
@@ -19,8 +19,8 @@
 #include "base/memory.h"
 #include "hilo/edit.h"
 #include "hilo/text.h"
-#include "tool/clean_journal.h"
-#include "tool/listing.h"
+#include "tool/dumps/clean_journal.h"
+#include "tool/dumps/listing.h"
 
 // --- One module ---------------------------------------------------------------------------------
 
@@ -53,7 +53,9 @@ static void give_names(HlModule *m) {
   for (uint32_t c = 0; c < m->n_comps; c++) {
     HlComp *comp = order[c];
     HlInst **insts = hl_print_order(arena, comp);
-    hl_comp_set_name(comp, comp == m->entry ? hl_sym(m, "main") : numbered(m, comp->is_fusion ? "fused" : "computation", c + 1));
+    hl_comp_set_name(comp, comp == m->entry
+                               ? hl_sym(m, "main")
+                               : numbered(m, comp->is_fusion ? "fused" : "computation", c + 1));
     for (uint32_t k = 0; k < comp->n_insts; k++)
       hl_set_name(insts[k], numbered(m, hl_op_text((HlOp)insts[k]->op), ++n));
   }
@@ -72,7 +74,8 @@ static int64_t count_elided(const HlModule *m) {
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     if (hl_comp_may_have(comp, HL_OP_CONSTANT))
       for (const HlInst *inst = comp->first; inst; inst = inst->next)
-        n += inst->op == HL_OP_CONSTANT && hl_constant(inst) && hl_literal_is_elided(hl_constant(inst));
+        n += inst->op == HL_OP_CONSTANT && hl_constant(inst) &&
+             hl_literal_is_elided(hl_constant(inst));
   return n;
 }
 
@@ -96,13 +99,13 @@ typedef struct Cleaner {
   HlCleanShow *show;
   void *user;
   HlCleanCounts *out;
-  HlArena *arena;              // of names: what grows with the number of files
+  HlArena *arena;  // of names: what grows with the number of files
   CleanJournal journal;
   VEC(Kept) kept;
-  Map by_hash;                 // 1 + a place in `kept`; several
-  Map names;                   // hashes of names given in the folder, by which nobody else is called
-  const char *real;            // the folder, resolved
-  int64_t done, all;           // files
+  Map by_hash;        // 1 + a place in `kept`; several
+  Map names;          // hashes of names given in the folder, by which nobody else is called
+  const char *real;   // the folder, resolved
+  int64_t done, all;  // files
 } Cleaner;
 
 typedef VEC(CleanEntry) Entries;
@@ -147,8 +150,9 @@ static bool find_equal(Cleaner *c, const HlModule *m, uint64_t hash, const Kept 
 
 // The path without endings that say the form. What a path may not have in the folder (a start above it) is left out.
 static const char *stem_of(HlArena *arena, const char *name) {
-  static const char *const endings[] = {".gz",   ".zst",    ".txt",     ".pb",     ".pbtxt",    ".hlo",  ".hlotxt",
-                                        ".mlir", ".mlirbc", ".mlir.bc", ".jaxpr",  ".hlo_proto"};
+  static const char *const endings[] = {".gz",     ".zst",     ".txt",    ".pb",
+                                        ".pbtxt",  ".hlo",     ".hlotxt", ".mlir",
+                                        ".mlirbc", ".mlir.bc", ".jaxpr",  ".hlo_proto"};
   while (strncmp(name, "/", 1) == 0 || strncmp(name, "./", 2) == 0 || strncmp(name, "../", 3) == 0)
     name = strchr(name, '/') + 1;
   char *stem = hl_arena_strndup(arena, name, strlen(name));
@@ -189,8 +193,10 @@ static bool make_folders(HlCx *cx, const char *path, bool of_file) {
     *at = 0;
     struct stat st;
     if (was || !of_file)
-      ok = mkdir(whole.at, 0777) == 0 || (errno == EEXIST && stat(whole.at, &st) == 0 && S_ISDIR(st.st_mode)) ||
-           hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot make the folder %s: %s", whole.at, strerror(errno));
+      ok = mkdir(whole.at, 0777) == 0 ||
+           (errno == EEXIST && stat(whole.at, &st) == 0 && S_ISDIR(st.st_mode)) ||
+           hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot make the folder %s: %s", whole.at,
+                         strerror(errno));
     *at = was;
     if (!was)
       break;
@@ -246,7 +252,8 @@ static const char *take_why(Cleaner *c, int n_diags) {
       continue;
     const HlLineCol at = hl_source_line_col(d->source, d->loc);
     const int n = (int)strcspn(d->text, "\n");
-    why = at.line > 0 ? hl_arena_printf(c->arena, "%lld:%lld: %.*s", (long long)at.line, (long long)at.column, n, d->text)
+    why = at.line > 0 ? hl_arena_printf(c->arena, "%lld:%lld: %.*s", (long long)at.line,
+                                        (long long)at.column, n, d->text)
                       : hl_arena_printf(c->arena, "%.*s", n, d->text);
     break;
   }
@@ -255,9 +262,9 @@ static const char *take_why(Cleaner *c, int n_diags) {
 }
 
 typedef struct Input {
-  const char *path, *name;     // to be opened and reported; in the folder
+  const char *path, *name;  // to be opened and reported; in the folder
   int64_t size, mtime;
-  bool is_listed;              // found in a directory
+  bool is_listed;  // found in a directory
 } Input;
 
 static void count(Cleaner *c, const HlCleaned *what) {
@@ -274,14 +281,16 @@ static void count(Cleaner *c, const HlCleaned *what) {
 
 static CleanEntry entry_of(const Input *in, int index, int n) {
   CleanEntry e = {.size = in->size, .mtime = in->mtime, .n = n};
-  e.what = (HlCleaned){.file = in->path, .index = index, .module = "", .out = "", .of = "", .why = ""};
+  e.what =
+      (HlCleaned){.file = in->path, .index = index, .module = "", .out = "", .of = "", .why = ""};
   return e;
 }
 
 // What the name or the first bytes say is no program is not read.
 static bool is_worth_reading(const Input *in) {
   const ListingLook look = in->is_listed ? listing_look(in->path) : LISTING_IS_MODULE;
-  return look == LISTING_IS_MODULE || (look == LISTING_MAY_BE_MODULE && listing_looks_inside(in->path));
+  return look == LISTING_IS_MODULE ||
+         (look == LISTING_MAY_BE_MODULE && listing_looks_inside(in->path));
 }
 
 static bool clean_loaded(Cleaner *c, const Input *in, HlFile *file, Entries *entries) {
@@ -331,7 +340,8 @@ static bool take_input(Cleaner *c, const Input *in) {
   if (old)
     return true;
   Entries entries = {0};
-  const bool ok = clean_file(c, in, &entries) && clean_journal_add(c->cx, &c->journal, entries.at, entries.n);
+  const bool ok =
+      clean_file(c, in, &entries) && clean_journal_add(c->cx, &c->journal, entries.at, entries.n);
   for (int k = 0; ok && k < entries.n; k++)
     count(c, &entries.at[k].what);
   vec_free(&entries);
@@ -352,7 +362,8 @@ static bool is_there(const Cleaner *c, const CleanEntry *e) {
 static bool has_changed(const CleanEntry *e) {
   struct stat st;
   return stat(e->what.file, &st) == 0 &&
-         (st.st_size != e->size || (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec != e->mtime);
+         (st.st_size != e->size ||
+          (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec != e->mtime);
 }
 
 // Takes up what earlier runs did. A file that has changed since, whose text is gone, or that was left out for one of these, is
@@ -368,7 +379,8 @@ static void take_up(Cleaner *c) {
              (what->state != HL_CLEAN_DUPLICATE || !map_get(&lost, name_key(what->out)));
     }
     // Of a file that was done twice the newer entry counts.
-    good = good && clean_journal_find(&c->journal, first->what.file, first->size, first->mtime) == first;
+    good = good &&
+           clean_journal_find(&c->journal, first->what.file, first->size, first->mtime) == first;
     for (int j = 0; j < first->n; j++) {
       if (good && first[j].what.state == HL_CLEAN_KEPT)
         note_kept(c, &first[j].what);
@@ -405,7 +417,8 @@ typedef VEC(Input) Inputs;
 static bool is_in_folder(const Cleaner *c, const char *directory) {
   char real[PATH_MAX];
   const size_t n = strlen(c->real);
-  return realpath(directory, real) && strncmp(real, c->real, n) == 0 && (real[n] == 0 || real[n] == '/');
+  return realpath(directory, real) && strncmp(real, c->real, n) == 0 &&
+         (real[n] == 0 || real[n] == '/');
 }
 
 static void list_directory(Cleaner *c, const char *directory, const Listing *listing, Inputs *out) {
@@ -413,8 +426,11 @@ static void list_directory(Cleaner *c, const char *directory, const Listing *lis
   bool is_own = false;
   for (int k = 0; k < listing->files.n; k++) {
     const ListingFile *f = &listing->files.at[k];
-    const Input in = {.path = hl_arena_printf(c->arena, "%s/%s", directory, f->path), .size = f->size, .mtime = f->mtime,
-                      .is_listed = true, .name = hl_arena_strndup(c->arena, f->path, strlen(f->path))};
+    const Input in = {.path = hl_arena_printf(c->arena, "%s/%s", directory, f->path),
+                      .size = f->size,
+                      .mtime = f->mtime,
+                      .is_listed = true,
+                      .name = hl_arena_strndup(c->arena, f->path, strlen(f->path))};
     // Files come sorted: those of one folder mostly stand together.
     const char *slash = strrchr(in.path, '/');
     const char *folder = hl_arena_strndup(c->arena, in.path, (size_t)(slash - in.path));
@@ -449,8 +465,10 @@ static bool list_inputs(Cleaner *c, int n, const char *const *paths, Inputs *out
 }
 
 static const char *how_of(HlArena *arena, const HlCleanOptions *o) {
-  return hl_arena_printf(arena, "%s%s%s%s", o->load.verify ? "verified" : "not verified", o->keep_names ? ", names kept" : "",
-                         o->keep_metadata ? ", metadata kept" : "", o->keep_duplicates ? ", duplicates kept" : "");
+  return hl_arena_printf(arena, "%s%s%s%s", o->load.verify ? "verified" : "not verified",
+                         o->keep_names ? ", names kept" : "",
+                         o->keep_metadata ? ", metadata kept" : "",
+                         o->keep_duplicates ? ", duplicates kept" : "");
 }
 
 static bool run(Cleaner *c, int n, const char *const *paths) {
@@ -458,7 +476,8 @@ static bool run(Cleaner *c, int n, const char *const *paths) {
   Inputs inputs = {0};
   if (!make_folders(c->cx, c->options->folder, false))
     return false;
-  c->real = realpath(c->options->folder, real) ? hl_arena_strndup(c->arena, real, strlen(real)) : c->options->folder;
+  c->real = realpath(c->options->folder, real) ? hl_arena_strndup(c->arena, real, strlen(real))
+                                               : c->options->folder;
   if (!list_inputs(c, n, paths, &inputs) ||
       !clean_journal_open(c->cx, c->options->folder, how_of(c->arena, c->options), &c->journal))
     return false;
@@ -473,9 +492,14 @@ static bool run(Cleaner *c, int n, const char *const *paths) {
   return true;
 }
 
-bool hl_clean(HlCx *cx, int n, const char *const *paths, const HlCleanOptions *options, HlCleanShow *show, void *user,
-              HlCleanCounts *out) {
-  Cleaner c = {.cx = cx, .options = options, .show = show, .user = user, .out = out, .arena = hl_arena_new()};
+bool hl_clean(HlCx *cx, int n, const char *const *paths, const HlCleanOptions *options,
+              HlCleanShow *show, void *user, HlCleanCounts *out) {
+  Cleaner c = {.cx = cx,
+               .options = options,
+               .show = show,
+               .user = user,
+               .out = out,
+               .arena = hl_arena_new()};
   c.journal.fd = -1;
   c.by_hash.arena = c.names.arena = c.arena;
   *out = (HlCleanCounts){0};

@@ -1,5 +1,5 @@
-// tool/index.c: the index's file: where it is, its tables, its strings, and what is in it as lists.
-#include "tool/index.h"
+// tool/dumps/index.c: the index's file: where it is, its tables, its strings, and what is in it as lists.
+#include "tool/dumps/index.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -73,7 +73,8 @@ bool index_strings_sync(HlCx *cx, Sql *db, IndexStrings *s) {
   strings_begin(s);
   if (s->at.n != s->n_kept)
     index_strings_free(s), strings_begin(s);
-  SqlQuery *q = sql_query(cx, db, "SELECT first, n, data FROM string WHERE first >= ?1 ORDER BY first");
+  SqlQuery *q =
+      sql_query(cx, db, "SELECT first, n, data FROM string WHERE first >= ?1 ORDER BY first");
   if (!q)
     return false;
   sql_set_int(q, 1, s->n_kept);
@@ -81,7 +82,8 @@ bool index_strings_sync(HlCx *cx, Sql *db, IndexStrings *s) {
   bool ok = true;
   while (ok && (step = sql_step(cx, q)) == SQL_ROW)
     ok = take_chunk(s, sql_int(q, 0), sql_int(q, 1), sql_blob(q, 2)) ||
-         hl_error(cx, (HlPos){0}, "the index's strings are damaged; 'hilo index --anew' makes it again");
+         hl_error(cx, (HlPos){0},
+                  "the index's strings are damaged; 'hilo index --anew' makes it again");
   s->n_kept = s->at.n;
   sql_end(q);
   return ok && step == SQL_DONE;
@@ -115,23 +117,30 @@ bool index_strings_keep(HlCx *cx, Sql *db, IndexStrings *s) {
 static const char tables[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
     // state: HlIndexedState; why: where there is no module; ms: of a file that says how long compiling took.
-    "CREATE TABLE file(id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, size INTEGER, mtime INTEGER, "
-    "  ctime INTEGER, read_at INTEGER, hash INTEGER, content INTEGER, state INTEGER, stage INTEGER, why TEXT, "
+    "CREATE TABLE file(id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, size INTEGER, mtime "
+    "INTEGER, "
+    "  ctime INTEGER, read_at INTEGER, hash INTEGER, content INTEGER, state INTEGER, stage "
+    "INTEGER, why TEXT, "
     "  ms REAL, program INTEGER);"
     "CREATE INDEX file_content ON file(content);"
-    "CREATE TABLE content(id INTEGER PRIMARY KEY, hash INTEGER, size INTEGER, stage INTEGER, UNIQUE(hash, size));"
-    "CREATE TABLE module(id INTEGER PRIMARY KEY, content INTEGER, k INTEGER, name TEXT, instructions INTEGER, "
+    "CREATE TABLE content(id INTEGER PRIMARY KEY, hash INTEGER, size INTEGER, stage INTEGER, "
+    "UNIQUE(hash, size));"
+    "CREATE TABLE module(id INTEGER PRIMARY KEY, content INTEGER, k INTEGER, name TEXT, "
+    "instructions INTEGER, "
     "  computations INTEGER, fusions INTEGER, flops REAL, transcendentals REAL, bytes_read REAL, "
-    "  bytes_written REAL, collective_bytes REAL, peak_memory REAL, partitions INTEGER, replicas INTEGER, "
+    "  bytes_written REAL, collective_bytes REAL, peak_memory REAL, partitions INTEGER, replicas "
+    "INTEGER, "
     "  is_scheduled INTEGER, graph_hash INTEGER, signature INTEGER);"
     "CREATE INDEX module_content ON module(content, k);"
     "CREATE TABLE record(module INTEGER PRIMARY KEY, data BLOB);"
     "CREATE TABLE string(first INTEGER PRIMARY KEY, n INTEGER, data BLOB);"
-    "CREATE TABLE program(id INTEGER PRIMARY KEY, name TEXT, folder TEXT, number INTEGER, stamp INTEGER, ms REAL, "
+    "CREATE TABLE program(id INTEGER PRIMARY KEY, name TEXT, folder TEXT, number INTEGER, stamp "
+    "INTEGER, ms REAL, "
     "  note TEXT);";
 
 static bool drop_tables(HlCx *cx, Sql *db) {
-  static const char *const names[] = {"meta", "file", "content", "module", "record", "string", "program"};
+  static const char *const names[] = {"meta",   "file",   "content", "module",
+                                      "record", "string", "program"};
   for (int k = 0; k < HL_COUNT_OF(names); k++) {
     char text[64];
     snprintf(text, sizeof text, "DROP TABLE IF EXISTS %s", names[k]);
@@ -165,10 +174,10 @@ static bool meta_is(HlCx *cx, Sql *db, const char *key, const char *value, bool 
 
 static bool make_tables(HlCx *cx, HlIndex *index) {
   char text[128];
-  snprintf(text, sizeof text, "PRAGMA application_id = %d; PRAGMA user_version = %d", INDEX_APPLICATION,
-           INDEX_VERSION);
-  return drop_tables(cx, index->db) && sql_run(cx, index->db, tables) && sql_run(cx, index->db, text) &&
-         set_meta(cx, index->db, "directory", index->real);
+  snprintf(text, sizeof text, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+           INDEX_APPLICATION, INDEX_VERSION);
+  return drop_tables(cx, index->db) && sql_run(cx, index->db, tables) &&
+         sql_run(cx, index->db, text) && set_meta(cx, index->db, "directory", index->real);
 }
 
 // What is in the file: nothing, an index of this version and directory, another index, or something else.
@@ -235,11 +244,13 @@ static const char *in_cache(HlArena *arena, const char *real) {
     return NULL;
   const char *slash = strrchr(real, '/');
   return hl_arena_printf(arena, "%s/%016llx-%.80s.db", folder,
-                         (unsigned long long)hl_hash_bytes(real, strlen(real), 0), slash ? slash + 1 : real);
+                         (unsigned long long)hl_hash_bytes(real, strlen(real), 0),
+                         slash ? slash + 1 : real);
 }
 
 static bool may_write(const char *directory, const char *file) {
-  return access(directory, W_OK | X_OK) == 0 && (access(file, F_OK) != 0 || access(file, W_OK) == 0);
+  return access(directory, W_OK | X_OK) == 0 &&
+         (access(file, F_OK) != 0 || access(file, W_OK) == 0);
 }
 
 static void forget_files(const char *path) {
@@ -315,7 +326,8 @@ static bool open_somewhere(HlCx *cx, HlIndex *index, bool anew) {
   if (cached && why != SQL_WHY_CANNOT_OPEN)
     return false;
   hl_cx_forget(cx, n);
-  hl_warn(cx, (HlPos){0}, "neither %s nor a cache can be written: the index is not kept", index->directory);
+  hl_warn(cx, (HlPos){0}, "neither %s nor a cache can be written: the index is not kept",
+          index->directory);
   return open_at(cx, index, "", false, &why);
 }
 
@@ -377,10 +389,11 @@ typedef struct ContentList {
 } ContentList;
 
 static bool list_modules(HlCx *cx, HlIndex *index, HlArena *arena, ContentList *out) {
-  SqlQuery *q = sql_query(cx, index->db,
-                          "SELECT content, name, instructions, computations, fusions, flops, transcendentals, "
-                          "bytes_read, bytes_written, collective_bytes, peak_memory, partitions, replicas, "
-                          "is_scheduled, graph_hash FROM module ORDER BY content, k");
+  SqlQuery *q = sql_query(
+      cx, index->db,
+      "SELECT content, name, instructions, computations, fusions, flops, transcendentals, "
+      "bytes_read, bytes_written, collective_bytes, peak_memory, partitions, replicas, "
+      "is_scheduled, graph_hash FROM module ORDER BY content, k");
   if (!q)
     return false;
   SqlStep step;
@@ -410,7 +423,8 @@ static bool list_modules(HlCx *cx, HlIndex *index, HlArena *arena, ContentList *
 }
 
 static bool list_programs(HlCx *cx, HlIndex *index, HlArena *arena, Programs *out) {
-  SqlQuery *q = sql_query(cx, index->db, "SELECT name, folder, number, stamp, ms, note FROM program ORDER BY id");
+  SqlQuery *q = sql_query(cx, index->db,
+                          "SELECT name, folder, number, stamp, ms, note FROM program ORDER BY id");
   if (!q)
     return false;
   SqlStep step;
@@ -439,8 +453,10 @@ static int by_program(const void *a, const void *b) {
   return strcmp(x->path, y->path);
 }
 
-static bool list_files(HlCx *cx, HlIndex *index, HlArena *arena, const ContentList *modules, Files *out) {
-  SqlQuery *q = sql_query(cx, index->db, "SELECT path, size, content, state, stage, why, program FROM file");
+static bool list_files(HlCx *cx, HlIndex *index, HlArena *arena, const ContentList *modules,
+                       Files *out) {
+  SqlQuery *q =
+      sql_query(cx, index->db, "SELECT path, size, content, state, stage, why, program FROM file");
   if (!q)
     return false;
   SqlStep step;
@@ -470,7 +486,8 @@ bool hl_index_list(HlCx *cx, HlIndex *index, HlArena *arena, HlIndexList *out) {
   *out = (HlIndexList){0};
   if (!sql_run(cx, index->db, "BEGIN"))
     return false;
-  const bool ok = list_modules(cx, index, arena, &modules) && list_programs(cx, index, arena, &programs) &&
+  const bool ok = list_modules(cx, index, arena, &modules) &&
+                  list_programs(cx, index, arena, &programs) &&
                   list_files(cx, index, arena, &modules, &files);
   if (!sql_run(cx, index->db, "END") || !ok)
     return false;
@@ -485,7 +502,8 @@ bool hl_index_list(HlCx *cx, HlIndex *index, HlArena *arena, HlIndexList *out) {
   return true;
 }
 
-const HlIndexedFile *hl_indexed_stage(const HlIndexList *list, const HlIndexedProgram *program, HlStage stage) {
+const HlIndexedFile *hl_indexed_stage(const HlIndexList *list, const HlIndexedProgram *program,
+                                      HlStage stage) {
   const HlIndexedFile *found = NULL;
   for (int k = program->first; k < program->first + program->n; k++)
     if (list->files[k].stage == stage && list->files[k].n_modules > 0)

@@ -1,4 +1,4 @@
-// tool/index_record.c: what the index keeps of a module: its numbers, and its instructions as columns.
+// tool/dumps/index_record.c: what the index keeps of a module: its numbers, and its instructions as columns.
 //
 //   strings   n, then n numbers of the index's strings
 //   comps     n, then of each: name, flags, instructions, 1 + the instruction that calls it
@@ -12,7 +12,7 @@
 
 #include "base/memory.h"
 #include "hilo/cost.h"
-#include "tool/index.h"
+#include "tool/dumps/index.h"
 
 // --- Numbers ------------------------------------------------------------------------------------
 
@@ -99,10 +99,10 @@ typedef struct Maker {
   const HlModule *m;
   IndexRecord *out;
   HlArena *arena;
-  Map shapes;          // 1 + local string
+  Map shapes;  // 1 + local string
   HlBuf column[INDEX_COLUMNS];
-  uint32_t **number;   // of instructions, by the ids of computation and instruction
-  HlStr text;          // of the source; empty where it has no lines
+  uint32_t **number;  // of instructions, by the ids of computation and instruction
+  HlStr text;         // of the source; empty where it has no lines
   const uint32_t *line_starts;
   uint32_t n_lines;
   int64_t place;
@@ -115,7 +115,8 @@ static uint32_t shape_string(Maker *k, const HlShape *shape) {
   *known = 1;
   HlBuf text = {0};
   hl_shape_print(&text, shape, true);
-  const uint32_t id = local_string(k->out, (HlStr){hl_arena_strndup(k->arena, text.at, text.n), text.n});
+  const uint32_t id =
+      local_string(k->out, (HlStr){hl_arena_strndup(k->arena, text.at, text.n), text.n});
   hl_buf_free(&text);
   *map_at(&k->shapes, map_key(shape)) = 1 + (uint64_t)id;
   return id;
@@ -126,11 +127,13 @@ static void find_lines(Maker *k) {
     return;
   k->text = hl_source_bytes(k->m->source);
   uint32_t n = 1;
-  for (const char *at = k->text.at, *end = at + k->text.n; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+  for (const char *at = k->text.at, *end = at + k->text.n;
+       (at = memchr(at, '\n', (size_t)(end - at))); at++)
     n++;
   uint32_t *starts = HL_ARRAY(k->arena, uint32_t, n);
   uint32_t j = 1;
-  for (const char *at = k->text.at, *end = at + k->text.n; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+  for (const char *at = k->text.at, *end = at + k->text.n;
+       (at = memchr(at, '\n', (size_t)(end - at))); at++)
     starts[j++] = (uint32_t)(at + 1 - k->text.at);
   k->line_starts = starts;
   k->n_lines = n;
@@ -198,7 +201,8 @@ static void add_comps(Maker *k) {
   put(&k->out->body, k->m->n_comps);
   for (const HlComp *comp = k->m->first; comp; comp = comp->next) {
     put(&k->out->body, local_sym(k->out, comp->name));
-    put(&k->out->body, (comp == k->m->entry ? INDEX_COMP_ENTRY : 0) | (comp->is_fusion ? INDEX_COMP_FUSION : 0));
+    put(&k->out->body,
+        (comp == k->m->entry ? INDEX_COMP_ENTRY : 0) | (comp->is_fusion ? INDEX_COMP_FUSION : 0));
     put(&k->out->body, comp->n_insts);
     put(&k->out->body, caller_of(k, comp));
   }
@@ -214,9 +218,11 @@ static void add_frames(Maker *k) {
   for (int j = 0; j < f->n_frames; j++) {
     const HlStackFrame *frame = &f->frames[j];
     const bool known = frame->file_location_id >= 1 && frame->file_location_id <= f->n_locations;
-    const HlFileLocation none = {0}, *at = known ? &f->locations[frame->file_location_id - 1] : &none;
+    const HlFileLocation none = {0},
+                         *at = known ? &f->locations[frame->file_location_id - 1] : &none;
     put(&k->out->body, local_sym(k->out, listed(f->file_names, f->n_file_names, at->file_name_id)));
-    put(&k->out->body, local_sym(k->out, listed(f->function_names, f->n_function_names, at->function_name_id)));
+    put(&k->out->body,
+        local_sym(k->out, listed(f->function_names, f->n_function_names, at->function_name_id)));
     put(&k->out->body, positive(at->line));
     put(&k->out->body, positive((int64_t)at->end_line - at->line));
     // A parent stands before its frame, as XLA writes them; what does not is no parent.
@@ -354,14 +360,17 @@ static bool counts_agree(const IndexView *view) {
 }
 
 bool index_view_body(HlArena *arena, HlStr blob, size_t body, IndexView *out) {
-  Reader r = {(const unsigned char *)blob.at + body, (const unsigned char *)blob.at + blob.n, false};
+  Reader r = {(const unsigned char *)blob.at + body, (const unsigned char *)blob.at + blob.n,
+              false};
   read_comps(arena, &r, out);
   read_frames(arena, &r, out);
   out->n = get_count(&r);
   for (int c = 0; c < INDEX_COLUMNS; c++) {
     uint32_t *column = out->column[c] = HL_ARRAY(arena, uint32_t, out->n + 1);
     for (uint32_t k = 0; k < out->n && !r.bad; k++)
-      column[k] = c < INDEX_STRINGS ? get_below(&r, out->n_strings) : c == INDEX_FRAME ? get_below(&r, out->n_frames + 1) : get(&r);
+      column[k] = c < INDEX_STRINGS  ? get_below(&r, out->n_strings)
+                  : c == INDEX_FRAME ? get_below(&r, out->n_frames + 1)
+                                     : get(&r);
   }
   int64_t place = 0;
   for (uint32_t k = 0; k < out->n; k++) {

@@ -1,9 +1,9 @@
-// tool/clean_journal.c: the journal of a run of cleaning, which is its report, too.
+// tool/dumps/clean_journal.c: the journal of a run of cleaning, which is its report, too.
 //
 //   {"hilo-clean": 1, "how": "names metadata"}
 //   {"file": "dump/a.txt", "size": 812, "mtime": 1732713..., "of_file": 1, "state": "kept", "module": "jit_f", "index": 0, ...}
 
-#include "tool/clean_journal.h"
+#include "tool/dumps/clean_journal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,8 @@ static uint64_t key_of(const char *file) {
 }
 
 static bool failed(HlCx *cx, const CleanJournal *j, const char *what) {
-  return hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot %s %s: %s", what, j->path, strerror(errno));
+  return hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot %s %s: %s", what, j->path,
+                       strerror(errno));
 }
 
 // --- Reading ------------------------------------------------------------------------------------
@@ -70,11 +71,14 @@ static bool read_entry(HlArena *arena, const json_t *object, CleanEntry *out) {
 }
 
 static bool damaged(HlCx *cx, const CleanJournal *j, int line) {
-  return hl_error(cx, (HlPos){0}, "%s: line %d is no line of a journal; remove the file to begin anew", j->path, line);
+  return hl_error(cx, (HlPos){0},
+                  "%s: line %d is no line of a journal; remove the file to begin anew", j->path,
+                  line);
 }
 
 // The entries of a file stand together and were added together: what a crash left of them does not count.
-static bool take_line(HlCx *cx, CleanJournal *j, int number, const json_t *object, int64_t end, int *missing) {
+static bool take_line(HlCx *cx, CleanJournal *j, int number, const json_t *object, int64_t end,
+                      int *missing) {
   CleanEntry entry;
   if (!read_entry(j->arena, object, &entry))
     return damaged(cx, j, number);
@@ -93,8 +97,10 @@ static bool check_head(HlCx *cx, const CleanJournal *j, const json_t *object, co
   if (int_at(object, "hilo-clean") != 1 || !was)
     return damaged(cx, j, 1);
   if (strcmp(was, how) != 0)
-    return hl_error(cx, (HlPos){0}, "%s was begun with other options ('%s', now '%s'); expected the same, or another folder",
-                    j->path, was, how);
+    return hl_error(
+        cx, (HlPos){0},
+        "%s was begun with other options ('%s', now '%s'); expected the same, or another folder",
+        j->path, was, how);
   return true;
 }
 
@@ -114,9 +120,9 @@ static bool read_lines(HlCx *cx, CleanJournal *j, HlStr text, const char *how) {
     at += n + 1;
     number++;
     base_hold(object, let_go_object);
-    const bool ok = !object             ? damaged(cx, j, number)
-                    : number == 1       ? check_head(cx, j, object, how)
-                                        : take_line(cx, j, number, object, (int64_t)at, &missing);
+    const bool ok = !object       ? damaged(cx, j, number)
+                    : number == 1 ? check_head(cx, j, object, how)
+                                  : take_line(cx, j, number, object, (int64_t)at, &missing);
     base_drop(object);
     json_decref(object);
     if (!ok)
@@ -133,7 +139,8 @@ static bool read_all(HlCx *cx, CleanJournal *j, const char *how) {
     return failed(cx, j, "read");
   HlBuf text = {0};
   hl_buf_grow(&text, (size_t)st.st_size);
-  for (ssize_t n; (n = pread(j->fd, text.at + text.n, (size_t)st.st_size - text.n, (off_t)text.n)) > 0;)
+  for (ssize_t n;
+       (n = pread(j->fd, text.at + text.n, (size_t)st.st_size - text.n, (off_t)text.n)) > 0;)
     text.n += (size_t)n;
   bool ok = (int64_t)text.n == st.st_size || failed(cx, j, "read");
   ok = ok && read_lines(cx, j, (HlStr){text.at, text.n}, how);
@@ -145,7 +152,8 @@ static bool read_all(HlCx *cx, CleanJournal *j, const char *how) {
 
 static bool add_bytes(HlCx *cx, CleanJournal *j, const HlBuf *bytes) {
   for (size_t done = 0; done < bytes->n;) {
-    const ssize_t n = pwrite(j->fd, bytes->at + done, bytes->n - done, (off_t)(j->end + (int64_t)done));
+    const ssize_t n =
+        pwrite(j->fd, bytes->at + done, bytes->n - done, (off_t)(j->end + (int64_t)done));
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0) {
@@ -226,7 +234,8 @@ bool clean_journal_open(HlCx *cx, const char *folder, const char *how, CleanJour
   if (out->fd < 0)
     return failed(cx, out, "open");
   if (flock(out->fd, LOCK_EX | LOCK_NB) != 0)
-    return hl_error_kind(cx, HL_FAILED, (HlPos){0}, "another process is at work in %s: %s is locked", folder, out->path);
+    return hl_error_kind(cx, HL_FAILED, (HlPos){0},
+                         "another process is at work in %s: %s is locked", folder, out->path);
   return read_all(cx, out, how) && (out->end > 0 || put_head(cx, out, how));
 }
 
@@ -237,7 +246,8 @@ void clean_journal_close(CleanJournal *j) {
   *j = (CleanJournal){.fd = -1};
 }
 
-const CleanEntry *clean_journal_find(const CleanJournal *j, const char *file, int64_t size, int64_t mtime) {
+const CleanEntry *clean_journal_find(const CleanJournal *j, const char *file, int64_t size,
+                                     int64_t mtime) {
   const uint64_t at = map_get(&j->by_file, key_of(file));
   const CleanEntry *e = at ? &j->old.at[at - 1] : NULL;
   return e && strcmp(e->what.file, file) == 0 && e->size == size && e->mtime == mtime ? e : NULL;

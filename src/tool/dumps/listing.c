@@ -1,5 +1,5 @@
-// tool/listing.c: the files under a directory, and which of them may be modules.
-#include "tool/listing.h"
+// tool/dumps/listing.c: the files under a directory, and which of them may be modules.
+#include "tool/dumps/listing.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,8 +20,9 @@ static bool ends_with(HlStr name, const char *end) {
 // --- What names and first bytes tell --------------------------------------------------------------
 
 bool listing_is_own(const char *path) {
-  static const char *const names[] = {"hilo-index.db",     "hilo-index.db-wal", "hilo-index.db-shm", "hilo-index.db-journal",
-                                      "hilo-index.jsonl", "hilo-clean.jsonl"};
+  static const char *const names[] = {"hilo-index.db",     "hilo-index.db-wal",
+                                      "hilo-index.db-shm", "hilo-index.db-journal",
+                                      "hilo-index.jsonl",  "hilo-clean.jsonl"};
   const char *slash = strrchr(path, '/');
   for (int k = 0; k < HL_COUNT_OF(names); k++)
     if (strcmp(slash ? slash + 1 : path, names[k]) == 0)
@@ -138,7 +139,8 @@ static void take_entry(Walk *walk, const char *folder, const char *name, int dep
   if (there && S_ISREG(st.st_mode)) {
     const ListingFile file = {path, st.st_size, nanoseconds(st.st_mtim), nanoseconds(st.st_ctim)};
     vec_push(&walk->out->files, file);
-  } else if (there && S_ISDIR(st.st_mode) && depth < DEEPEST && !map_get(&walk->seen, key_of(&st))) {
+  } else if (there && S_ISDIR(st.st_mode) && depth < DEEPEST &&
+             !map_get(&walk->seen, key_of(&st))) {
     *map_at(&walk->seen, key_of(&st)) = 1;
     walk_folder(walk, path, depth + 1);
   }

@@ -1,4 +1,4 @@
-// tool/index_programs.c: which files belong to one program.
+// tool/dumps/index_programs.c: which files belong to one program.
 //
 // XLA's names say it: folder, time, number, module name. But a name that was too long is left out, file by file, so that it is
 // taken from the module then; and several processes may have dumped into one folder under the same numbers, so that states
@@ -13,26 +13,26 @@
 #include "base/ascii.h"
 #include "base/memory.h"
 #include "base/number.h"
-#include "tool/index.h"
+#include "tool/dumps/index.h"
 
 typedef struct Member {
   int64_t id;
   HlDumpName dump;
   HlStage stage;
-  const char *path, *module;   // module: the first one's name; ""
-  uint64_t signature;          // 0: no module
+  const char *path, *module;  // module: the first one's name; ""
+  uint64_t signature;         // 0: no module
   bool is_partitioned;
   double ms;
-  int program;                 // 1 + number of it; 0: none
+  int program;  // 1 + number of it; 0: none
 } Member;
 
 typedef struct Program {
-  int64_t id;                  // its place in the order in which programs are shown
+  int64_t id;  // its place in the order in which programs are shown
   const char *name, *folder, *note;
   int64_t number, stamp;
   double ms;
-  uint64_t signature;          // of what came in; 0: not known
-  bool is_xla;                 // XLA's files are in it
+  uint64_t signature;            // of what came in; 0: not known
+  bool is_xla;                   // XLA's files are in it
   bool has_jax[HL_STAGE_COUNT];  // of JAX's own files
 } Program;
 
@@ -42,8 +42,8 @@ typedef struct Grouping {
   HlArena *arena;
   VEC(Member) members;
   VEC(Program) programs;
-  Map by_key;                  // hash of a key: 1 + a program; several
-  Map times;                   // hash of folder, number, name: 1 + a place in `ms`
+  Map by_key;  // hash of a key: 1 + a program; several
+  Map times;   // hash of folder, number, name: 1 + a place in `ms`
   VEC(double) ms;
 } Grouping;
 
@@ -54,10 +54,12 @@ static bool is_own_list(const char *path) {
 }
 
 static bool read_members(Grouping *g) {
-  SqlQuery *q = sql_query(g->cx, g->index->db,
-                          "SELECT file.id, file.path, file.stage, file.ms, module.name, module.signature, module.partitions, "
-                          "file.state FROM file LEFT JOIN module ON module.content = file.content AND module.k = 0 "
-                          "ORDER BY file.path");
+  SqlQuery *q = sql_query(
+      g->cx, g->index->db,
+      "SELECT file.id, file.path, file.stage, file.ms, module.name, module.signature, "
+      "module.partitions, "
+      "file.state FROM file LEFT JOIN module ON module.content = file.content AND module.k = 0 "
+      "ORDER BY file.path");
   if (!q)
     return false;
   SqlStep step;
@@ -117,10 +119,15 @@ static int find_program(Grouping *g, uint64_t key, const Member *m, const char *
       p->signature = p->signature || m->is_partitioned ? p->signature : m->signature;
       return (int)k;
     }
-  Program fresh = {.name = name, .folder = m->dump.folder, .number = m->dump.number, .stamp = m->dump.stamp, .ms = -1};
+  Program fresh = {.name = name,
+                   .folder = m->dump.folder,
+                   .number = m->dump.number,
+                   .stamp = m->dump.stamp,
+                   .ms = -1};
   fresh.signature = m->is_partitioned ? 0 : m->signature;
   fresh.is_xla = m->dump.is_numbered && !m->dump.is_jax;
-  fresh.note = n == 0 ? "" : "another program has the same number and name: other parameters or results";
+  fresh.note =
+      n == 0 ? "" : "another program has the same number and name: other parameters or results";
   return new_program(g, key, &fresh);
 }
 
@@ -131,8 +138,8 @@ static void place(Grouping *g, Member *m, int program) {
 
 static void place_xla(Grouping *g, Member *m) {
   const char *name = name_of(g, m);
-  const char *key = hl_arena_printf(g->arena, "x%s|%lld|%lld|%s", m->dump.folder, (long long)m->dump.stamp,
-                                    (long long)m->dump.number, name);
+  const char *key = hl_arena_printf(g->arena, "x%s|%lld|%lld|%s", m->dump.folder,
+                                    (long long)m->dump.stamp, (long long)m->dump.number, name);
   place(g, m, find_program(g, key_of(key), m, name));
 }
 
@@ -141,8 +148,8 @@ static void place_beside(Grouping *g, Member *m) {
   char *name = hl_arena_printf(g->arena, "%s.%s", m->dump.name, m->dump.label);
   for (char *dot; (dot = strrchr(name, '.'));) {
     *dot = 0;
-    const char *key = hl_arena_printf(g->arena, "x%s|%lld|%lld|%s", m->dump.folder, (long long)m->dump.stamp,
-                                      (long long)m->dump.number, name);
+    const char *key = hl_arena_printf(g->arena, "x%s|%lld|%lld|%s", m->dump.folder,
+                                      (long long)m->dump.stamp, (long long)m->dump.number, name);
     MapWalk walk = map_walk(&g->by_key, key_of(key));
     const uint64_t there = map_next(&walk);
     if (there) {
@@ -163,7 +170,8 @@ static void place_by_words(Grouping *g, Member *m) {
     place(g, m, (int)there);
     return;
   }
-  const Program fresh = {.name = name, .folder = m->dump.folder, .number = -1, .ms = -1, .note = ""};
+  const Program fresh = {
+      .name = name, .folder = m->dump.folder, .number = -1, .ms = -1, .note = ""};
   place(g, m, new_program(g, key_of(key), &fresh));
 }
 
@@ -199,7 +207,8 @@ static bool are_near(const char *a, const char *b) {
 }
 
 typedef struct JaxNames {
-  Map programs, members;  // hash of a function's name: 1 + a program of XLA's (several); how many JAX files of a stage have it
+  Map programs,
+      members;  // hash of a function's name: 1 + a program of XLA's (several); how many JAX files of a stage have it
 } JaxNames;
 
 static uint64_t function_key(Grouping *g, const char *name, int extra) {
@@ -220,15 +229,20 @@ static int partner_of(Grouping *g, const JaxNames *names, const Member *m) {
     n++;
     only = (int)k;
   }
-  const bool is_only = n == 1 && map_get(&names->members, function_key(g, m->dump.name, 1 + (int)m->stage)) == 1;
+  const bool is_only =
+      n == 1 && map_get(&names->members, function_key(g, m->dump.name, 1 + (int)m->stage)) == 1;
   return is_only ? only : 0;
 }
 
 static void place_jax(Grouping *g, const JaxNames *names, Member *m) {
   int program = partner_of(g, names, m);
   if (!program) {
-    const Program fresh = {.name = m->dump.name, .folder = m->dump.folder, .number = m->dump.number, .ms = -1,
-                           .signature = m->signature, .note = ""};
+    const Program fresh = {.name = m->dump.name,
+                           .folder = m->dump.folder,
+                           .number = m->dump.number,
+                           .ms = -1,
+                           .signature = m->signature,
+                           .note = ""};
     program = new_program(g, function_key(g, m->dump.name, 100), &fresh);
     map_add((Map *)&names->programs, function_key(g, m->dump.name, 0), (uint64_t)program);
   }
@@ -260,7 +274,8 @@ static void place_all_jax(Grouping *g) {
     qsort(order, (size_t)g->programs.n, sizeof *order, by_number);
   for (int k = 0; k < g->programs.n; k++)
     if (g->programs.at[order[k][1]].is_xla)
-      map_add(&names.programs, function_key(g, g->programs.at[order[k][1]].name, 0), 1 + (uint64_t)order[k][1]);
+      map_add(&names.programs, function_key(g, g->programs.at[order[k][1]].name, 0),
+              1 + (uint64_t)order[k][1]);
   Member **jax = HL_ARRAY(g->arena, Member *, g->members.n + 1);
   int n = 0;
   for (int k = 0; k < g->members.n; k++) {
@@ -356,7 +371,8 @@ static void number_programs(Grouping *g) {
 static bool put_programs(Grouping *g) {
   number_programs(g);
   SqlQuery *q = sql_query(g->cx, g->index->db,
-                          "INSERT INTO program(id, name, folder, number, stamp, ms, note) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
+                          "INSERT INTO program(id, name, folder, number, stamp, ms, note) "
+                          "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
   bool ok = q && sql_run(g->cx, g->index->db, "DELETE FROM program");
   for (int k = 0; ok && k < g->programs.n; k++) {
     const Program *p = &g->programs.at[k];
@@ -374,8 +390,10 @@ static bool put_programs(Grouping *g) {
 }
 
 static bool put_members(Grouping *g) {
-  SqlQuery *q = sql_query(g->cx, g->index->db, "UPDATE file SET program = ?2 WHERE id = ?1 AND program IS NOT ?2");
-  bool ok = q && sql_run(g->cx, g->index->db, "UPDATE file SET program = 0 WHERE state = 1 AND program IS NOT 0");
+  SqlQuery *q = sql_query(g->cx, g->index->db,
+                          "UPDATE file SET program = ?2 WHERE id = ?1 AND program IS NOT ?2");
+  bool ok = q && sql_run(g->cx, g->index->db,
+                         "UPDATE file SET program = 0 WHERE state = 1 AND program IS NOT 0");
   for (int k = 0; ok && k < g->members.n; k++) {
     sql_set_int(q, 1, g->members.at[k].id);
     const int program = g->members.at[k].program;

@@ -1,4 +1,4 @@
-// tool/find.c: finds modules, computations and instructions by the index.
+// tool/dumps/find.c: finds modules, computations and instructions by the index.
 //
 // Every term is asked of every string of the index once, which gives a bit a string (two, where an op is meant as a whole
 // word). Then of a module its list of strings tells whether any term can hold at all, which few modules pass; and of those that do,
@@ -10,7 +10,7 @@
 
 #include "base/ascii.h"
 #include "base/memory.h"
-#include "tool/index.h"
+#include "tool/dumps/index.h"
 #include "tool/regex.h"
 
 // --- Terms --------------------------------------------------------------------------------------
@@ -20,12 +20,12 @@ enum { AS_PART = 1, AS_OP = 2, AS_SHAPE = 4, AS_FILE = 8 };
 
 typedef struct Term {
   HlFindField field;
-  const char *text;            // as it is compared
+  const char *text;  // as it is compared
   Regex *regex;
-  uint8_t *bits;               // AS_*, by string of the index
-  const char *file;            // of a source; "": any
-  int64_t first, last;         // its lines; last 0: any
-  bool has_place;              // it may be meant as a source, too: HL_FIND_ANYWHERE
+  uint8_t *bits;        // AS_*, by string of the index
+  const char *file;     // of a source; "": any
+  int64_t first, last;  // its lines; last 0: any
+  bool has_place;       // it may be meant as a source, too: HL_FIND_ANYWHERE
 } Term;
 
 typedef struct Find {
@@ -184,7 +184,8 @@ static uint8_t bits_of(Find *f, const Term *t, HlStr text) {
   case HL_FIND_SHAPE: bits = shape_fits(text, t->text) ? AS_SHAPE : 0; break;
   case HL_FIND_SOURCE: bits = is_file(text, t->file) ? AS_FILE : 0; break;
   case HL_FIND_ANYWHERE:
-    bits = (uint8_t)((has_part(text, t->text) ? AS_PART | AS_SHAPE : 0) | (hl_str_is(text, t->text) ? AS_OP : 0) |
+    bits = (uint8_t)((has_part(text, t->text) ? AS_PART | AS_SHAPE : 0) |
+                     (hl_str_is(text, t->text) ? AS_OP : 0) |
                      (t->has_place && is_file(text, t->file) ? AS_FILE : 0));
     break;
   default: bits = has_part(text, t->text) ? AS_PART : 0;
@@ -204,8 +205,9 @@ static bool ask_strings(Find *f) {
       t->bits[j] = j > 0 || t->field == HL_FIND_SOURCE ? bits_of(f, t, s->at.at[j]) : 0;
     }
   }
-  return !f->gave_up || hl_error_kind(f->cx, HL_LIMIT, (HlPos){0},
-                                      "the regular expression takes too long; expected a simpler one");
+  return !f->gave_up ||
+         hl_error_kind(f->cx, HL_LIMIT, (HlPos){0},
+                       "the regular expression takes too long; expected a simpler one");
 }
 
 // --- One module ---------------------------------------------------------------------------------
@@ -217,17 +219,18 @@ typedef struct Searched {
   int64_t instructions;
   HlStr blob;
   IndexView view;
-  const uint8_t **bits;        // of each term, by local string
-  uint8_t *term_on;            // of each term: how it holds for the whole module: by file or module name
-  const bool **frame_on;       // of each term: by frame
-  uint32_t *comp_of;           // by instruction
+  const uint8_t **bits;   // of each term, by local string
+  uint8_t *term_on;       // of each term: how it holds for the whole module: by file or module name
+  const bool **frame_on;  // of each term: by frame
+  uint32_t *comp_of;      // by instruction
 } Searched;
 
 // Whether a name of the module itself is enough for the term.
 static bool holds_for_module(Find *f, const Term *t, const Searched *m) {
   if (t->field == HL_FIND_FILE)
     return bits_of(f, t, hl_str(m->path)) != 0;
-  return (t->field == HL_FIND_MODULE || t->field == HL_FIND_ANYWHERE) && (bits_of(f, t, hl_str(m->name)) & AS_PART);
+  return (t->field == HL_FIND_MODULE || t->field == HL_FIND_ANYWHERE) &&
+         (bits_of(f, t, hl_str(m->name)) & AS_PART);
 }
 
 static bool is_for_whole(HlFindField field) {
@@ -246,7 +249,8 @@ static bool ask_module(Find *f, HlArena *arena, Searched *m) {
       return false;
     uint8_t any = m->term_on[k], *bits = HL_ARRAY(arena, uint8_t, m->view.n_strings + 1);
     for (uint32_t s = 0; s < m->view.n_strings; s++) {
-      bits[s] = m->view.strings[s] < (uint32_t)f->index->strings.at.n ? t->bits[m->view.strings[s]] : 0;
+      bits[s] =
+          m->view.strings[s] < (uint32_t)f->index->strings.at.n ? t->bits[m->view.strings[s]] : 0;
       any |= bits[s];
     }
     m->bits[k] = bits;
@@ -294,12 +298,15 @@ static bool holds(const Find *f, int k, const Searched *m, uint32_t i) {
   case HL_FIND_SHAPE: return bits[v->column[INDEX_SHAPE][i]] & AS_SHAPE;
   case HL_FIND_SCOPE: return bits[v->column[INDEX_SCOPE][i]] & AS_PART;
   case HL_FIND_SOURCE: return is_at_place(t, k, m, i);
-  case HL_FIND_TARGET: return v->column[INDEX_DETAIL][i] && (bits[v->column[INDEX_DETAIL][i]] & AS_PART);
+  case HL_FIND_TARGET:
+    return v->column[INDEX_DETAIL][i] && (bits[v->column[INDEX_DETAIL][i]] & AS_PART);
   case HL_FIND_MODULE:
   case HL_FIND_FILE: return m->term_on[k];
   default:
-    return ((bits[v->column[INDEX_NAME][i]] | bits[v->column[INDEX_SCOPE][i]] | bits[v->column[INDEX_SOURCE][i]] |
-             bits[v->column[INDEX_DETAIL][i]] | bits[v->column[INDEX_SHAPE][i]]) & AS_PART) ||
+    return ((bits[v->column[INDEX_NAME][i]] | bits[v->column[INDEX_SCOPE][i]] |
+             bits[v->column[INDEX_SOURCE][i]] | bits[v->column[INDEX_DETAIL][i]] |
+             bits[v->column[INDEX_SHAPE][i]]) &
+            AS_PART) ||
            (bits[v->column[INDEX_OP][i]] & AS_OP) || (t->has_place && is_at_place(t, k, m, i));
   }
 }
@@ -326,7 +333,8 @@ static void show(Find *f, const HlFound *found) {
 
 static HlFound found_in(const Find *f, const Searched *m, HlFoundKind kind) {
   HlFound out = {.kind = kind, .path = m->path, .stage = m->stage, .module = m->name};
-  out.computation = out.name = out.caller = out.op = out.shape = out.scope = out.source = out.target = "";
+  out.computation = out.name = out.caller = out.op = out.shape = out.scope = out.source =
+      out.target = "";
   return out;
 }
 
@@ -386,13 +394,14 @@ static void others_free(Others *o) {
 }
 
 static bool damaged(Find *f, const char *path) {
-  return hl_error(f->cx, (HlPos){0}, "what the index has of %s is damaged; 'hilo index --anew' makes it again", path);
+  return hl_error(f->cx, (HlPos){0},
+                  "what the index has of %s is damaged; 'hilo index --anew' makes it again", path);
 }
 
 static bool view_all(Find *f, HlArena *arena, Searched *m) {
   size_t body;
-  return (index_view_strings(arena, m->blob, &m->view, &body) && index_view_body(arena, m->blob, body, &m->view) &&
-          number_comps(arena, m)) ||
+  return (index_view_strings(arena, m->blob, &m->view, &body) &&
+          index_view_body(arena, m->blob, body, &m->view) && number_comps(arena, m)) ||
          damaged(f, m->path);
 }
 
@@ -412,9 +421,11 @@ static Searched take_row(HlArena *arena, const SqlQuery *q) {
                     .blob = {hl_arena_copy(arena, blob.at, blob.n), blob.n}};
 }
 
-#define ROWS                                                                                               \
-  "SELECT module.id, file.path, file.stage, file.program, module.name, module.instructions, record.data "   \
-  "FROM file JOIN module ON module.content = file.content JOIN record ON record.module = module.id "
+#define ROWS                                                                                  \
+  "SELECT module.id, file.path, file.stage, file.program, module.name, module.instructions, " \
+  "record.data "                                                                              \
+  "FROM file JOIN module ON module.content = file.content JOIN record ON record.module = "    \
+  "module.id "
 
 static bool read_others(Find *f, int64_t program, Others *o) {
   if (o->program == program)
@@ -423,7 +434,8 @@ static bool read_others(Find *f, int64_t program, Others *o) {
   o->program = program;
   o->arena = hl_arena_new();
   SqlQuery *q = sql_query(f->cx, f->index->db,
-                          ROWS "WHERE file.program = ?1 AND file.stage IN (1, 2, 3, 5) ORDER BY file.stage, file.path, module.k");
+                          ROWS "WHERE file.program = ?1 AND file.stage IN (1, 2, 3, 5) ORDER BY "
+                               "file.stage, file.path, module.k");
   if (!q)
     return false;
   sql_set_int(q, 1, program);
@@ -445,7 +457,8 @@ typedef struct Mark {
 
 static Mark mark_of(const Searched *m, uint32_t i) {
   const IndexView *v = &m->view;
-  Mark mark = {v->strings[v->column[INDEX_SCOPE][i]], v->strings[v->column[INDEX_SOURCE][i]], v->column[INDEX_LINE][i]};
+  Mark mark = {v->strings[v->column[INDEX_SCOPE][i]], v->strings[v->column[INDEX_SOURCE][i]],
+               v->column[INDEX_LINE][i]};
   const uint32_t frame = v->column[INDEX_FRAME][i];
   if (!mark.source && frame) {
     mark.source = v->strings[v->frames[frame].file];
@@ -466,14 +479,15 @@ static bool are_counterparts(const Find *f, Mark a, Mark b, bool cut) {
     return false;
   if (cut)
     return hl_str_equal(cut_scope(f, a.scope), cut_scope(f, b.scope));
-  return a.scope == b.scope && (!a.source || !b.source || (a.source == b.source && a.line == b.line));
+  return a.scope == b.scope &&
+         (!a.source || !b.source || (a.source == b.source && a.line == b.line));
 }
 
 // A mark with what computes it there: where several have one mark, those that are of the same op and dimensions are meant.
 typedef struct Part {
   Mark mark;
   uint32_t op, shape;
-  bool has_twin;               // in the module that is looked at
+  bool has_twin;  // in the module that is looked at
 } Part;
 typedef VEC(Part) Parts;
 
@@ -489,13 +503,14 @@ static bool are_twins(const Find *f, const Part *a, const Part *b) {
 
 static Part part_of(const Searched *m, uint32_t i) {
   const IndexView *v = &m->view;
-  return (Part){mark_of(m, i), v->strings[v->column[INDEX_OP][i]], v->strings[v->column[INDEX_SHAPE][i]], false};
+  return (Part){mark_of(m, i), v->strings[v->column[INDEX_OP][i]],
+                v->strings[v->column[INDEX_SHAPE][i]], false};
 }
 
 static void add_part(HlArena *arena, Parts *parts, const Part *part) {
   for (int k = 0; k < parts->n; k++)
-    if (memcmp(&parts->at[k].mark, &part->mark, sizeof part->mark) == 0 && parts->at[k].op == part->op &&
-        parts->at[k].shape == part->shape)
+    if (memcmp(&parts->at[k].mark, &part->mark, sizeof part->mark) == 0 &&
+        parts->at[k].op == part->op && parts->at[k].shape == part->shape)
       return;
   vec_push_in(arena, parts, *part);
 }
@@ -522,20 +537,22 @@ static void find_twins(const Find *f, Parts *parts, const Searched *other, bool 
   for (uint32_t j = 0; j < other->view.n; j++) {
     const Part part = part_of(other, j);
     for (int k = 0; k < parts->n; k++)
-      parts->at[k].has_twin |= are_counterparts(f, parts->at[k].mark, part.mark, cut) && are_twins(f, &parts->at[k], &part);
+      parts->at[k].has_twin |= are_counterparts(f, parts->at[k].mark, part.mark, cut) &&
+                               are_twins(f, &parts->at[k], &part);
   }
 }
 
-static void add_counterparts(const Find *f, const Searched *m, Parts *parts, const Searched *other, HlFound *list,
-                             HlFound *out) {
+static void add_counterparts(const Find *f, const Searched *m, Parts *parts, const Searched *other,
+                             HlFound *list, HlFound *out) {
   const bool cut = m->stage == HL_STAGE_JAXPR || other->stage == HL_STAGE_JAXPR;
   const int most = out->n_counterparts + MOST_COUNTERPARTS;
   find_twins(f, parts, other, cut);
   for (uint32_t j = 0; j < other->view.n; j++) {
     const Part part = part_of(other, j);
     int k = 0;
-    while (k < parts->n && !(are_counterparts(f, parts->at[k].mark, part.mark, cut) &&
-                             ((!parts->at[k].has_twin && !cut) || are_twins(f, &parts->at[k], &part))))
+    while (k < parts->n &&
+           !(are_counterparts(f, parts->at[k].mark, part.mark, cut) &&
+             ((!parts->at[k].has_twin && !cut) || are_twins(f, &parts->at[k], &part))))
       k++;
     if (k == parts->n)
       continue;
@@ -570,8 +587,8 @@ static void add_stack(const Find *f, HlArena *arena, const Searched *m, uint32_t
   HlFoundPlace *stack = HL_ARRAY(arena, HlFoundPlace, n + 1);
   n = 0;
   for (uint32_t k = v->column[INDEX_FRAME][i]; k; k = v->frames[k].parent)
-    stack[n++] = (HlFoundPlace){string_of(f, m, v->frames[k].function), string_of(f, m, v->frames[k].file),
-                                v->frames[k].line};
+    stack[n++] = (HlFoundPlace){string_of(f, m, v->frames[k].function),
+                                string_of(f, m, v->frames[k].file), v->frames[k].line};
   out->stack = stack;
   out->n_stack = (int)n;
 }
@@ -585,7 +602,8 @@ static int by_count(const void *a, const void *b) {
 }
 
 // Of a fusion the lines of what is in it.
-static void add_sources(const Find *f, HlArena *arena, const Searched *m, uint32_t i, HlFound *out) {
+static void add_sources(const Find *f, HlArena *arena, const Searched *m, uint32_t i,
+                        HlFound *out) {
   VEC(HlFoundSource) sources = {0};
   Map seen = {.arena = arena};
   uint32_t first = 0;
@@ -611,7 +629,8 @@ static void add_sources(const Find *f, HlArena *arena, const Searched *m, uint32
   out->n_sources = sources.n;
 }
 
-static bool add_trace(Find *f, HlArena *arena, Others *others, const Searched *m, uint32_t i, HlFound *out) {
+static bool add_trace(Find *f, HlArena *arena, Others *others, const Searched *m, uint32_t i,
+                      HlFound *out) {
   add_stack(f, arena, m, i, out);
   add_sources(f, arena, m, i, out);
   if (m->program <= 0)
@@ -714,11 +733,13 @@ static bool search(Find *f, Others *others, HlArena *arena, Searched *m) {
 static bool passes(const Find *f, const Searched *m, HlArena *arena) {
   if (f->query->stages && !(f->query->stages >> m->stage & 1))
     return false;
-  return !f->query->after_pass || strcmp(hl_dump_name_read(arena, m->path).after, f->query->after_pass) == 0;
+  return !f->query->after_pass ||
+         strcmp(hl_dump_name_read(arena, m->path).after, f->query->after_pass) == 0;
 }
 
 static bool search_all(Find *f) {
-  SqlQuery *q = sql_query(f->cx, f->index->db, ROWS "ORDER BY file.program, file.stage, file.path, module.k");
+  SqlQuery *q =
+      sql_query(f->cx, f->index->db, ROWS "ORDER BY file.program, file.stage, file.path, module.k");
   if (!q)
     return false;
   Others others = {.program = -1};
@@ -749,17 +770,26 @@ static bool search_all(Find *f) {
   return ok && step == SQL_DONE;
 }
 
-bool hl_find(HlCx *cx, HlIndex *index, const HlFindQuery *query, HlFindShow *show_one, void *user, HlFindResult *out) {
-  Find f = {.cx = cx, .index = index, .query = query, .show = show_one, .user = user, .out = out,
-            .arena = hl_arena_new(), .shows = true, .last_program = -1};
+bool hl_find(HlCx *cx, HlIndex *index, const HlFindQuery *query, HlFindShow *show_one, void *user,
+             HlFindResult *out) {
+  Find f = {.cx = cx,
+            .index = index,
+            .query = query,
+            .show = show_one,
+            .user = user,
+            .out = out,
+            .arena = hl_arena_new(),
+            .shows = true,
+            .last_program = -1};
   *out = (HlFindResult){0};
   f.terms = HL_ARRAY(f.arena, Term, query->n_terms + 1);
   bool ok = true;
   for (int k = 0; ok && k < query->n_terms; k++)
     ok = make_term(&f, &query->terms[k], &f.terms[k]);
   if (ok && sql_run(cx, index->db, "BEGIN")) {
-    ok = index_strings_sync(cx, index->db, &index->strings) && ask_strings(&f) && search_all(&f) &&
-         sql_number(cx, index->db, "SELECT count(*) FROM file WHERE state = 2", 0, &out->unreadable);
+    ok =
+        index_strings_sync(cx, index->db, &index->strings) && ask_strings(&f) && search_all(&f) &&
+        sql_number(cx, index->db, "SELECT count(*) FROM file WHERE state = 2", 0, &out->unreadable);
     ok = sql_run(cx, index->db, "END") && ok;
   } else {
     ok = false;

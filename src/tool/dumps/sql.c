@@ -1,9 +1,9 @@
-// tool/sql.c: SQLite, through its C library.
+// tool/dumps/sql.c: SQLite, through its C library.
 //
 // SQLite asks the system for memory itself, so a try does not know what it holds: the database is held (base_hold), and closed
 // with its queries when the try ends early, which takes back what was not committed.
 
-#include "tool/sql.h"
+#include "tool/dumps/sql.h"
 
 #include <string.h>
 
@@ -72,10 +72,12 @@ static bool failed(HlCx *cx, Sql *sql) {
   if ((code & 0xff) == SQLITE_NOMEM)
     base_end_try(0);
   const char *path = sqlite3_db_filename(sql->db, "main");
-  const int system = sql->why == SQL_WHY_FULL || sql->why == SQL_WHY_CANNOT_OPEN ? sqlite3_system_errno(sql->db) : 0;
-  hl_error_kind(cx, sql->why == SQL_WHY_DAMAGED ? HL_INVALID : HL_FAILED, (HlPos){0}, "the index %s: %s%s%s",
-                path && *path ? path : "in memory", sqlite3_errmsg(sql->db), system ? ": " : "",
-                system ? strerror(system) : "");
+  const int system = sql->why == SQL_WHY_FULL || sql->why == SQL_WHY_CANNOT_OPEN
+                         ? sqlite3_system_errno(sql->db)
+                         : 0;
+  hl_error_kind(cx, sql->why == SQL_WHY_DAMAGED ? HL_INVALID : HL_FAILED, (HlPos){0},
+                "the index %s: %s%s%s", path && *path ? path : "in memory", sqlite3_errmsg(sql->db),
+                system ? ": " : "", system ? strerror(system) : "");
   if (sql->why == SQL_WHY_DAMAGED)
     hl_hint(cx, "'hilo index --anew' makes it again");
   return false;
@@ -209,7 +211,8 @@ HlStr sql_blob(const SqlQuery *q, int column) {
 #else  // without SQLite nothing can be opened, so nothing else is ever called
 
 static void report_absent(HlCx *cx) {
-  hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "this hilo was built without SQLite, which an index needs");
+  hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0},
+                "this hilo was built without SQLite, which an index needs");
   hl_hint(cx, "install libsqlite3-dev, then build with -DHILO_SQLITE=ON");
 }
 
@@ -227,7 +230,8 @@ Sql *sql_open_still(HlCx *cx, const char *path, SqlWhy *why) {
   return sql_open(cx, path, why);
 }
 
-void sql_close(Sql *sql) {}
+void sql_close(Sql *sql) {
+}
 
 SqlWhy sql_why(const Sql *sql) {
   return SQL_WHY_OTHER;
@@ -251,18 +255,24 @@ SqlQuery *sql_query(HlCx *cx, Sql *sql, const char *text) {
   return NULL;
 }
 
-void sql_end(SqlQuery *q) {}
-void sql_set_int(SqlQuery *q, int k, int64_t value) {}
-void sql_set_double(SqlQuery *q, int k, double value) {}
-void sql_set_text(SqlQuery *q, int k, const char *text) {}
-void sql_set_blob(SqlQuery *q, int k, const void *at, size_t n) {}
+void sql_end(SqlQuery *q) {
+}
+void sql_set_int(SqlQuery *q, int k, int64_t value) {
+}
+void sql_set_double(SqlQuery *q, int k, double value) {
+}
+void sql_set_text(SqlQuery *q, int k, const char *text) {
+}
+void sql_set_blob(SqlQuery *q, int k, const void *at, size_t n) {
+}
 
 SqlStep sql_step(HlCx *cx, SqlQuery *q) {
   report_absent(cx);
   return SQL_FAILED;
 }
 
-void sql_reset(SqlQuery *q) {}
+void sql_reset(SqlQuery *q) {
+}
 
 int64_t sql_int(const SqlQuery *q, int column) {
   return 0;

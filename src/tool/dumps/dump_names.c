@@ -1,4 +1,4 @@
-// tool/dump_names.c: what the names of dumped files say.
+// tool/dumps/dump_names.c: what the names of dumped files say.
 //
 // Names are read from the right: module names have dots, and names of pipelines have the words "after_" and "before_"
 // (0018.after_layout_assignment.after_pipeline-start.before_pipeline-end). What is left between the number and the suffix
@@ -229,9 +229,10 @@ static bool read_step(HlArena *arena, HlStr s, HlDumpName *out, size_t *label) {
 
 // Endings of what is a program, if any; what else there is beside modules has others.
 static bool drop_program_ending(HlStr *s) {
-  static const char *const endings[] = {".hlo.pb",    ".hlo.pbtxt", ".hlo.txt", ".hlo_proto", ".mlir.bc", ".mlirbc",
-                                        ".jaxpr.txt", ".jaxpr",     ".mlir",    ".hlotxt",    ".hlo",     ".pbtxt",
-                                        ".pb",        ".txt",       ".stablehlo"};
+  static const char *const endings[] = {".hlo.pb",  ".hlo.pbtxt", ".hlo.txt",   ".hlo_proto",
+                                        ".mlir.bc", ".mlirbc",    ".jaxpr.txt", ".jaxpr",
+                                        ".mlir",    ".hlotxt",    ".hlo",       ".pbtxt",
+                                        ".pb",      ".txt",       ".stablehlo"};
   for (int k = 0; k < HL_COUNT_OF(endings); k++)
     if (drop_end(s, endings[k]))
       return true;
@@ -251,9 +252,20 @@ static void read_tail(HlArena *arena, HlStr tail, HlDumpName *out) {
     return;
   }
   // A report: the name goes up to the first word that reports begin with, which need not be found.
-  static const char *const words[] = {"after_optimizations-", "before_optimizations-", "thunk_", "gpu_target_config",
-                                      "autotune", "debug_options", "config", "ir-", "obj-file", "ptx", "metadata",
-                                      "priority_fusion_dump", "before_optimizations", "after_optimizations"};
+  static const char *const words[] = {"after_optimizations-",
+                                      "before_optimizations-",
+                                      "thunk_",
+                                      "gpu_target_config",
+                                      "autotune",
+                                      "debug_options",
+                                      "config",
+                                      "ir-",
+                                      "obj-file",
+                                      "ptx",
+                                      "metadata",
+                                      "priority_fusion_dump",
+                                      "before_optimizations",
+                                      "after_optimizations"};
   out->is_report = true;
   size_t end = s.n;
   for (int k = 0; k < HL_COUNT_OF(words); k++) {
@@ -318,21 +330,29 @@ static void read_words(HlArena *arena, HlStr s, HlDumpName *out) {
   static const struct {
     const char *word;
     HlStage stage;
-  } words[] = {{"hlo_before_optimizations", HL_STAGE_BEFORE}, {"hlo_after_optimizations", HL_STAGE_AFTER},
-               {"hlo_before", HL_STAGE_BEFORE}, {"hlo_after", HL_STAGE_AFTER},
-               {"before_optimizations", HL_STAGE_BEFORE}, {"after_optimizations", HL_STAGE_AFTER},
-               {"before_optimization", HL_STAGE_BEFORE}, {"after_optimization", HL_STAGE_AFTER},
-               {"unoptimized", HL_STAGE_BEFORE}, {"optimized", HL_STAGE_AFTER},
-               {"before", HL_STAGE_BEFORE}, {"after", HL_STAGE_AFTER}};
+  } words[] = {{"hlo_before_optimizations", HL_STAGE_BEFORE},
+               {"hlo_after_optimizations", HL_STAGE_AFTER},
+               {"hlo_before", HL_STAGE_BEFORE},
+               {"hlo_after", HL_STAGE_AFTER},
+               {"before_optimizations", HL_STAGE_BEFORE},
+               {"after_optimizations", HL_STAGE_AFTER},
+               {"before_optimization", HL_STAGE_BEFORE},
+               {"after_optimization", HL_STAGE_AFTER},
+               {"unoptimized", HL_STAGE_BEFORE},
+               {"optimized", HL_STAGE_AFTER},
+               {"before", HL_STAGE_BEFORE},
+               {"after", HL_STAGE_AFTER}};
   static const char *const plain[] = {"module", "program", "hlo", "stablehlo", "jaxpr", "model"};
   size_t label;
   if (ends_with(s, ".jaxpr") || ends_with(s, ".jaxpr.txt"))
     out->stage = HL_STAGE_JAXPR;
-  else if (ends_with(s, ".mlir") || ends_with(s, ".mlirbc") || ends_with(s, ".mlir.bc") || ends_with(s, ".stablehlo"))
+  else if (ends_with(s, ".mlir") || ends_with(s, ".mlirbc") || ends_with(s, ".mlir.bc") ||
+           ends_with(s, ".stablehlo"))
     out->stage = HL_STAGE_STABLEHLO;
   drop_program_ending(&s);
   HlDumpName snapshot = *out;
-  if (ends_with(s, ".snapshot") || ends_with(s, "hlo_snapshot") || read_snapshot(s, &snapshot, &label))
+  if (ends_with(s, ".snapshot") || ends_with(s, "hlo_snapshot") ||
+      read_snapshot(s, &snapshot, &label))
     out->stage = HL_STAGE_SNAPSHOT;
   HlStr name = s;
   for (int k = 0; k < HL_COUNT_OF(words) && out->stage == HL_STAGE_OTHER; k++)
@@ -344,8 +364,8 @@ static void read_words(HlArena *arena, HlStr s, HlDumpName *out) {
       while (right.n > 0 && strchr("._-", right.at[0]))
         right = rest_of(right, 1);
       out->stage = words[k].stage;
-      name = hl_str(hl_arena_printf(arena, "%.*s%s%.*s", (int)left.n, left.at, left.n && right.n ? "." : "",
-                                    (int)right.n, right.at));
+      name = hl_str(hl_arena_printf(arena, "%.*s%s%.*s", (int)left.n, left.at,
+                                    left.n && right.n ? "." : "", (int)right.n, right.at));
     }
   for (int k = 0; k < HL_COUNT_OF(plain); k++)
     if (hl_str_is(name, plain[k]))
