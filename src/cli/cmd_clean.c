@@ -143,22 +143,15 @@ const CliCommand cli_clean = {
     .name = "clean",
     .usage = "FILE... -o DIR",
     .summary = "make a data set: no metadata, no duplicates",
-    .about = "Writes each module of the files, and of the files under directories, into a folder "
-             "as HLO text: without metadata, "
-             "stack\n"
-             "frames and origins, all constants whole, names by op and number. Of modules that "
-             "compute the same (names, metadata, "
-             "layouts of\n"
-             "intermediate values and the order of independent instructions apart) the first is "
-             "kept; where constants were elided "
-             "in the\n"
-             "dump, equal shapes count as equal, and the report says so. The folder's "
-             "hilo-clean.jsonl has a line for each module: "
-             "what became\n"
-             "of it, and what a duplicate equals. A run that ended early goes on where it was; "
-             "files that have changed are done "
-             "again. Files\n"
-             "that cannot be read are named, and the exit status is 3.",
+    .about =
+        "Writes each module of the files, and of the files under directories, into a folder as HLO\n"
+        "text: without metadata, stack frames and origins, all constants whole, names by op and\n"
+        "number. Of modules that compute the same (names, metadata, layouts of intermediate values\n"
+        "and the order of independent instructions apart) the first is kept; where constants were\n"
+        "elided in the dump, equal shapes count as equal, and the report says so. The folder's\n"
+        "hilo-clean.jsonl has a line for each module: what became of it, and what a duplicate equals.\n"
+        "A run that ended early goes on where it was; files that have changed are done again. Files\n"
+        "that cannot be read are named, and the exit status is 3.",
     .examples = "  hilo clean dump/ -o data/          one file a program\n"
                 "  hilo clean -v *.hlo -o data/       what became of each\n",
     .options = options,

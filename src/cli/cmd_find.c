@@ -301,7 +301,7 @@ static const CliOption options[] = {
     {"--name", "TEXT", "a part of the name of an instruction or computation"},
     {"--op", "OPS", "opcodes, separated by commas: dot,convolution"},
     {"--shape", "SHAPE",
-     "of a result or an element of it: f32[8,16], f32[8,*], f32[*], bf16, f32[8,16]{0,1}"},
+     "of a result or an element of it: f32[8,16], f32[8,*], f32[*], bf16"},
     {"--scope", "TEXT", "a part of op_name: jit(f)/transpose"},
     {"--source", "FILE:LINE",
      "of an instruction or any frame of its stack; also FILE, FILE:FIRST-LAST, :LINE"},
@@ -309,7 +309,7 @@ static const CliOption options[] = {
     {"--module", "TEXT", "a part of the module's name"},
     {"--file", "TEXT", "a part of the file's path"},
     {"--stage", "STAGES",
-     "only there: jaxpr, stablehlo, before, step, after, snapshot, other; several with commas"},
+     "only there: jaxpr, stablehlo, before, step, after, snapshot, other"},
     {"--after", "PASS", "only states that this pass left"},
     {"--regex", NULL, "all texts are regular expressions, found anywhere in what they are of"},
     {"--ignore-case", NULL, "letters are the same in either case"},
@@ -325,22 +325,15 @@ const CliCommand cli_find = {
     .name = "find",
     .usage = "DIR [PATTERN...] [--op=OPS] [--source=FILE:LINE] ...",
     .summary = "find ops, names, source lines in a dump",
-    .about = "Looks through all programs under a directory, by an index that it brings up to date "
-             "first (see 'hilo index'). All "
-             "conditions\n"
-             "must hold together. A PATTERN is a part of a name, scope, shape, source file, "
-             "custom-call target or module name, a whole "
-             "op, or\n"
-             "FILE:LINE. Each instruction is shown with the file and line where it stands, its "
-             "shape, op, scope and source line, and the "
-             "fusion\n"
-             "or computation it is in. With --trace the whole stack follows, and the instructions "
-             "of the same scope and line in the "
-             "jaxpr,\n"
-             "StableHLO and HLO before and after optimisation: of a fusion, those of all that is "
-             "in it. The exit status is 1 where "
-             "nothing\n"
-             "is found.",
+    .about =
+        "Looks through all programs under a directory, by an index that it brings up to date first\n"
+        "(see 'hilo index'). All conditions must hold together. A PATTERN is a part of a name, scope,\n"
+        "shape, source file, custom-call target or module name, a whole op, or FILE:LINE. Each\n"
+        "instruction is shown with the file and line where it stands, its shape, op, scope and source\n"
+        "line, and the fusion or computation it is in. With --trace the whole stack follows, and the\n"
+        "instructions of the same scope and line in the jaxpr, StableHLO and HLO before and after\n"
+        "optimisation: of a fusion, those of all that is in it. The exit status is 1 where nothing is\n"
+        "found.",
     .examples =
         "  hilo find dump/ fusion.33 --stage=after --trace     which source lines went into it\n"
         "  hilo find dump/ --source=model.py:42 --stage=after  what has become of a line\n"

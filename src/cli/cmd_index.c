@@ -306,22 +306,15 @@ const CliCommand cli_index = {
     .name = "index",
     .usage = "DIR [--files]",
     .summary = "index a dump; a table of its programs",
-    .about = "Reads what is new or has changed under a directory and keeps in an index "
-             "(hilo-index.db there, or in the user's "
-             "cache where\n"
-             "nothing can be written) what 'hilo find' looks for. Prints a row for each program: "
-             "number and name, instructions "
-             "before and\n"
-             "after optimisation, flops, bytes and peak memory of its last state, milliseconds "
-             "that compiling took where the dump "
-             "says so,\n"
-             "and the forms of it there are: jaxpr, StableHLO, HLO before, between and after "
-             "passes, snapshots. Dumps of XLA of any "
-             "age,\n"
-             "of JAX_DUMP_IR_TO and of hilo itself are known by their names. Nothing is verified; "
-             "what could not be read is an "
-             "error, what\n"
-             "is no program is counted, and named with --verbose.",
+    .about =
+        "Reads what is new or has changed under a directory and keeps in an index (hilo-index.db\n"
+        "there, or in the user's cache where nothing can be written) what 'hilo find' looks for.\n"
+        "Prints a row for each program: number and name, instructions before and after optimisation,\n"
+        "flops, bytes and peak memory of its last state, milliseconds that compiling took where the\n"
+        "dump says so, and the forms of it there are: jaxpr, StableHLO, HLO before, between and after\n"
+        "passes, snapshots. Dumps of XLA of any age, of JAX_DUMP_IR_TO and of hilo itself are known\n"
+        "by their names. Nothing is verified; what could not be read is an error, what is no program\n"
+        "is counted, and named with --verbose.",
     .examples = "  hilo index dump/                   its programs\n"
                 "  hilo index dump/ --files           every state of every one\n"
                 "  hilo index --json dump/            all that is known of them\n",

@@ -315,8 +315,10 @@ static bool open_somewhere(HlCx *cx, HlIndex *index, bool anew) {
   const char *beside = hl_arena_printf(index->arena, "%s/hilo-index.db", index->real);
   const int n = hl_cx_n_diags(cx);
   SqlWhy why = SQL_WHY_CANNOT_OPEN;
+  index->shown = hl_arena_printf(index->arena, "%s/hilo-index.db", index->directory);
   if (may_write(index->real, beside) && open_at(cx, index, beside, anew, &why))
     return true;
+  index->shown = NULL;
   if (why != SQL_WHY_CANNOT_OPEN)
     return false;
   hl_cx_forget(cx, n);
@@ -366,7 +368,7 @@ void hl_index_free(HlIndex *index) {
 }
 
 const char *hl_index_path(const HlIndex *index) {
-  return index->path;
+  return index->shown ? index->shown : index->path;
 }
 
 const char *hl_index_directory(const HlIndex *index) {

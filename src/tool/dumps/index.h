@@ -32,7 +32,8 @@ bool index_strings_keep(HlCx *cx, Sql *db, IndexStrings *strings);
 struct HlIndex {
   HlArena *arena;
   Sql *db;
-  const char *directory, *real, *path;  // as given; resolved; of the file, "" in memory
+  const char *directory, *real;  // as given; resolved
+  const char *path, *shown;      // of the file, "" in memory; as it is told
   IndexStrings strings;
   bool is_still;  // it can only be read: the disk is full
 };
