@@ -1,8 +1,8 @@
 // hilo find: where something stands in the programs of a dump.
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "cli/dump_index.h"
 #include "cli/json.h"
 #include "cli/table.h"
@@ -161,8 +161,8 @@ static bool show(void *user, const HlFound *found) {
   if (s->only_files) {
     if (s->last_path && strcmp(s->last_path, found->path) == 0)
       return true;
-    free(s->last_path);
-    s->last_path = strdup(found->path);
+    base_free(s->last_path);
+    s->last_path = base_strdup(found->path);
   }
   if (s->most > 0 && s->shown == s->most)
     return false;
@@ -289,7 +289,7 @@ static int run(Cli *cli) {
   const bool ok = find(cli, &query, &shown, &result);
   if (ok || cli->json)
     put_result(&shown, &result);
-  free(shown.last_path);
+  base_free(shown.last_path);
   hl_buf_free(&shown.out);
   hl_arena_free(arena);
   const int status = cli_end_file(cli);
@@ -300,16 +300,14 @@ static int run(Cli *cli) {
 static const CliOption options[] = {
     {"--name", "TEXT", "a part of the name of an instruction or computation"},
     {"--op", "OPS", "opcodes, separated by commas: dot,convolution"},
-    {"--shape", "SHAPE",
-     "of a result or an element of it: f32[8,16], f32[8,*], f32[*], bf16"},
+    {"--shape", "SHAPE", "of a result or an element of it: f32[8,16], f32[8,*], f32[*], bf16"},
     {"--scope", "TEXT", "a part of op_name: jit(f)/transpose"},
     {"--source", "FILE:LINE",
      "of an instruction or any frame of its stack; also FILE, FILE:FIRST-LAST, :LINE"},
     {"--custom-call", "TEXT", "a part of a custom call's target"},
     {"--module", "TEXT", "a part of the module's name"},
     {"--file", "TEXT", "a part of the file's path"},
-    {"--stage", "STAGES",
-     "only there: jaxpr, stablehlo, before, step, after, snapshot, other"},
+    {"--stage", "STAGES", "only there: jaxpr, stablehlo, before, step, after, snapshot, other"},
     {"--after", "PASS", "only states that this pass left"},
     {"--regex", NULL, "all texts are regular expressions, found anywhere in what they are of"},
     {"--ignore-case", NULL, "letters are the same in either case"},
@@ -326,13 +324,18 @@ const CliCommand cli_find = {
     .usage = "DIR [PATTERN...] [--op=OPS] [--source=FILE:LINE] ...",
     .summary = "find ops, names, source lines in a dump",
     .about =
-        "Looks through all programs under a directory, by an index that it brings up to date first\n"
-        "(see 'hilo index'). All conditions must hold together. A PATTERN is a part of a name, scope,\n"
+        "Looks through all programs under a directory, by an index that it brings up to date "
+        "first\n"
+        "(see 'hilo index'). All conditions must hold together. A PATTERN is a part of a name, "
+        "scope,\n"
         "shape, source file, custom-call target or module name, a whole op, or FILE:LINE. Each\n"
-        "instruction is shown with the file and line where it stands, its shape, op, scope and source\n"
-        "line, and the fusion or computation it is in. With --trace the whole stack follows, and the\n"
+        "instruction is shown with the file and line where it stands, its shape, op, scope and "
+        "source\n"
+        "line, and the fusion or computation it is in. With --trace the whole stack follows, and "
+        "the\n"
         "instructions of the same scope and line in the jaxpr, StableHLO and HLO before and after\n"
-        "optimisation: of a fusion, those of all that is in it. The exit status is 1 where nothing is\n"
+        "optimisation: of a fusion, those of all that is in it. The exit status is 1 where nothing "
+        "is\n"
         "found.",
     .examples =
         "  hilo find dump/ fusion.33 --stage=after --trace     which source lines went into it\n"

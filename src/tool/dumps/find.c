@@ -414,7 +414,7 @@ static Searched take_row(HlArena *arena, const SqlQuery *q) {
   const HlStr blob = sql_blob(q, 6);
   return (Searched){.id = sql_int(q, 0),
                     .path = keep(arena, sql_text(q, 1)),
-                    .stage = (HlStage)sql_int(q, 2),
+                    .stage = index_stage(sql_int(q, 2)),
                     .program = sql_int(q, 3),
                     .name = keep(arena, sql_text(q, 4)),
                     .instructions = sql_int(q, 5),

@@ -192,6 +192,10 @@ static bool is_current(HlCx *cx, HlIndex *index, bool *current) {
     return hl_error(cx, (HlPos){0}, "%s is no index of hilo's but another database", index->path);
   if (n_tables == 0 || version != INDEX_VERSION)
     return true;
+  *current = true;
+  // Paths are from the directory on: it may have been moved, and the index with it.
+  if (index->is_beside)
+    return true;
   return meta_is(cx, index->db, "directory", index->real, current);
 }
 
@@ -316,9 +320,11 @@ static bool open_somewhere(HlCx *cx, HlIndex *index, bool anew) {
   const int n = hl_cx_n_diags(cx);
   SqlWhy why = SQL_WHY_CANNOT_OPEN;
   index->shown = hl_arena_printf(index->arena, "%s/hilo-index.db", index->directory);
+  index->is_beside = true;
   if (may_write(index->real, beside) && open_at(cx, index, beside, anew, &why))
     return true;
   index->shown = NULL;
+  index->is_beside = false;
   if (why != SQL_WHY_CANNOT_OPEN)
     return false;
   hl_cx_forget(cx, n);
@@ -455,6 +461,11 @@ static int by_program(const void *a, const void *b) {
   return strcmp(x->path, y->path);
 }
 
+static HlIndexedState state_of(int64_t value) {
+  return value == HL_INDEXED || value == HL_INDEXED_NO_MODULE ? (HlIndexedState)value
+                                                              : HL_INDEXED_UNREADABLE;
+}
+
 static bool list_files(HlCx *cx, HlIndex *index, HlArena *arena, const ContentList *modules,
                        Files *out) {
   SqlQuery *q =
@@ -467,8 +478,8 @@ static bool list_files(HlCx *cx, HlIndex *index, HlArena *arena, const ContentLi
     HlIndexedFile f = {.path = keep(arena, sql_text(q, 0)),
                        .size = sql_int(q, 1),
                        .program = (int)sql_int(q, 6) - 1,
-                       .stage = (HlStage)sql_int(q, 4),
-                       .state = (HlIndexedState)sql_int(q, 3),
+                       .stage = index_stage(sql_int(q, 4)),
+                       .state = state_of(sql_int(q, 3)),
                        .why = keep(arena, sql_text(q, 5)),
                        .modules = first ? modules->at.at + first - 1 : NULL,
                        .n_modules = first ? (int)map_get(&modules->n, content) : 0};

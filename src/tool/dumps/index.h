@@ -35,8 +35,14 @@ struct HlIndex {
   const char *directory, *real;  // as given; resolved
   const char *path, *shown;      // of the file, "" in memory; as it is told
   IndexStrings strings;
-  bool is_still;  // it can only be read: the disk is full
+  bool is_beside;  // the file lies in the directory
+  bool is_still;   // it can only be read: the disk is full
 };
+
+// A stage as the database has it, which anybody may have written.
+static inline HlStage index_stage(int64_t value) {
+  return value >= 0 && value < HL_STAGE_COUNT ? (HlStage)value : HL_STAGE_OTHER;
+}
 
 // --- Records (index_record.c) ------------------------------------------------------------------------
 

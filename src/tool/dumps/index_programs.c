@@ -65,7 +65,7 @@ static bool read_members(Grouping *g) {
   SqlStep step;
   while ((step = sql_step(g->cx, q)) == SQL_ROW) {
     const char *path = sql_text(q, 1), *module = sql_text(q, 4);
-    Member m = {.id = sql_int(q, 0), .stage = (HlStage)sql_int(q, 2), .ms = sql_double(q, 3)};
+    Member m = {.id = sql_int(q, 0), .stage = index_stage(sql_int(q, 2)), .ms = sql_double(q, 3)};
     m.path = hl_arena_strndup(g->arena, path, strlen(path));
     m.module = hl_arena_strndup(g->arena, module, strlen(module));
     m.dump = hl_dump_name_read(g->arena, m.path);
@@ -316,15 +316,18 @@ static void take_line(Grouping *g, const char *folder, const char *line) {
 }
 
 static void take_lines(Grouping *g, const Member *m) {
-  char *line = NULL;
-  size_t room = 0;
-  const char *path = hl_arena_printf(g->arena, "%s/%s", g->index->real, m->path);
-  FILE *file = fopen(path, "r");
-  while (file && getline(&line, &room, file) >= 0)
-    take_line(g, m->dump.folder, line);
-  free(line);
-  if (file)
-    fclose(file);
+  const int n = hl_cx_n_diags(g->cx);
+  HlSource *source =
+      hl_read_file(g->cx, hl_arena_printf(g->arena, "%s/%s", g->index->real, m->path));
+  hl_cx_forget(g->cx, n);
+  const HlStr text = source ? hl_source_bytes(source) : (HlStr){"", 0};
+  for (size_t at = 0; at < text.n;) {
+    const char *newline = memchr(text.at + at, '\n', text.n - at);
+    const size_t length = newline ? (size_t)(newline - text.at) - at : text.n - at;
+    take_line(g, m->dump.folder, hl_arena_strndup(g->arena, text.at + at, length));
+    at += length + 1;
+  }
+  hl_source_unref(source);
 }
 
 static void take_times(Grouping *g) {

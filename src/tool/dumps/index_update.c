@@ -97,12 +97,18 @@ static bool is_as_known(const ListingFile *file, const Known *known) {
 
 // --- Reading one file ---------------------------------------------------------------------------
 
+static void close_file(void *file) {
+  fclose(file);
+}
+
 static bool read_bytes(Update *u, const char *path, HlBuf *out) {
   char *whole = NULL;
   HlBuf name = {0};
   hl_buf_printf(&name, "%s/%s", u->index->real, path);
   whole = name.at;
   FILE *file = fopen(whole, "rb");
+  if (file)
+    base_hold(file, close_file);
   struct stat st;
   const int64_t most = hl_cx_limits(u->cx)->file_bytes;
   bool ok = file && fstat(fileno(file), &st) == 0;
@@ -121,8 +127,10 @@ static bool read_bytes(Update *u, const char *path, HlBuf *out) {
     out->at[out->n] = 0;
   }
   const int code = errno;
-  if (file)
+  if (file) {
+    base_drop(file);
     fclose(file);
+  }
   hl_buf_free(&name);
   errno = code;
   return ok;
@@ -370,7 +378,7 @@ static int64_t put_content(Update *u, Queries *q, Pending *p) {
   const SqlStep step = sql_step(u->cx, q->find_content);
   const int64_t found = step == SQL_ROW ? sql_int(q->find_content, 0) : 0;
   if (found && p->stage == HL_STAGE_OTHER)
-    p->stage = (HlStage)sql_int(q->find_content, 1);
+    p->stage = index_stage(sql_int(q->find_content, 1));
   sql_reset(q->find_content);
   if (found || step == SQL_FAILED)
     return found;

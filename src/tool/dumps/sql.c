@@ -49,6 +49,11 @@ static int wait_for_others(void *user, int count) {
   return 1;
 }
 
+// Whether work that takes long is not wanted any more: then the statement ends, and the try after it.
+static int look(void *user) {
+  return base_unwanted();
+}
+
 static SqlWhy why_of(int code) {
   switch (code & 0xff) {
   case SQLITE_CANTOPEN:
@@ -97,6 +102,12 @@ static Sql *open_as(HlCx *cx, const char *path, int flags, SqlWhy *why) {
   Sql *sql = base_alloc(sizeof *sql);
   sql->db = db;
   sqlite3_busy_handler(db, wait_for_others, sql);
+  sqlite3_progress_handler(db, 10000, look, NULL);
+  // The file lies where dumps do, and may come from anywhere: what its schema says is not trusted.
+  sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+#ifdef SQLITE_DBCONFIG_TRUSTED_SCHEMA
+  sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+#endif
   return sql;
 }
 
