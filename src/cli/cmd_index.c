@@ -102,8 +102,8 @@ static void print_programs(const HlIndexList *list, HlBuf *out) {
 }
 
 static void print_files(const HlIndexList *list, HlBuf *out) {
-  static const char *const heads[] = {"module", "stage",  ">instr", ">fusions",
-                                      ">flops", ">bytes", ">peak",  "file"};
+  static const char *const heads[] = {"module", "stage", ">instr", ">fusions", ">flops",
+                                      ">bytes", ">peak", ">size",  "file"};
   Table t = {0};
   table_begin(&t, heads, HL_COUNT_OF(heads));
   for (int k = 0; k < list->n_files; k++) {
@@ -118,6 +118,7 @@ static void print_files(const HlIndexList *list, HlBuf *out) {
       table_number(&t, m->flops);
       table_bytes(&t, m->bytes_read + m->bytes_written);
       table_bytes(&t, m->peak_memory);
+      table_bytes(&t, (double)f->size);
       table_text(&t, "%s", f->path);
     }
   }
@@ -309,11 +310,16 @@ const CliCommand cli_index = {
     .about =
         "Reads what is new or has changed under a directory and keeps in an index (hilo-index.db\n"
         "there, or in the user's cache where nothing can be written) what 'hilo find' looks for.\n"
-        "Prints a row for each program: number and name, instructions before and after optimisation,\n"
-        "flops, bytes and peak memory of its last state, milliseconds that compiling took where the\n"
-        "dump says so, and the forms of it there are: jaxpr, StableHLO, HLO before, between and after\n"
-        "passes, snapshots. Dumps of XLA of any age, of JAX_DUMP_IR_TO and of hilo itself are known\n"
-        "by their names. Nothing is verified; what could not be read is an error, what is no program\n"
+        "Prints a row for each program: number and name, instructions before and after "
+        "optimisation,\n"
+        "flops, bytes and peak memory of its last state, milliseconds that compiling took where "
+        "the\n"
+        "dump says so, and the forms of it there are: jaxpr, StableHLO, HLO before, between and "
+        "after\n"
+        "passes, snapshots. Dumps of XLA of any age, of JAX_DUMP_IR_TO and of hilo itself are "
+        "known\n"
+        "by their names. Nothing is verified; what could not be read is an error, what is no "
+        "program\n"
         "is counted, and named with --verbose.",
     .examples = "  hilo index dump/                   its programs\n"
                 "  hilo index dump/ --files           every state of every one\n"

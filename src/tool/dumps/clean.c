@@ -290,7 +290,8 @@ static CleanEntry entry_of(const Input *in, int index, int n) {
 static bool is_worth_reading(const Input *in) {
   const ListingLook look = in->is_listed ? listing_look(in->path) : LISTING_IS_MODULE;
   return look == LISTING_IS_MODULE ||
-         (look == LISTING_MAY_BE_MODULE && listing_looks_inside(in->path));
+         (look == LISTING_MAY_BE_MODULE &&
+          (access(in->path, R_OK) != 0 || listing_looks_inside(in->path)));
 }
 
 static bool clean_loaded(Cleaner *c, const Input *in, HlFile *file, Entries *entries) {

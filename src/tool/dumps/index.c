@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "hilo/version.h"
 
 // --- Strings ------------------------------------------------------------------------------------
 
@@ -177,7 +178,8 @@ static bool make_tables(HlCx *cx, HlIndex *index) {
   snprintf(text, sizeof text, "PRAGMA application_id = %d; PRAGMA user_version = %d",
            INDEX_APPLICATION, INDEX_VERSION);
   return drop_tables(cx, index->db) && sql_run(cx, index->db, tables) &&
-         sql_run(cx, index->db, text) && set_meta(cx, index->db, "directory", index->real);
+         sql_run(cx, index->db, text) && set_meta(cx, index->db, "directory", index->real) &&
+         set_meta(cx, index->db, "hilo", hl_version());
 }
 
 // What is in the file: nothing, an index of this version and directory, another index, or something else.
@@ -192,7 +194,10 @@ static bool is_current(HlCx *cx, HlIndex *index, bool *current) {
     return hl_error(cx, (HlPos){0}, "%s is no index of hilo's but another database", index->path);
   if (n_tables == 0 || version != INDEX_VERSION)
     return true;
-  *current = true;
+  if (!meta_is(cx, index->db, "hilo", hl_version(), current))
+    return false;
+  if (!*current)
+    return true;
   // Paths are from the directory on: it may have been moved, and the index with it.
   if (index->is_beside)
     return true;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "tool/dumps/index.h"
@@ -28,6 +29,7 @@ typedef struct Pending {
   const ListingFile *file;
   int64_t id;  // of its row; 0: it has none
   int64_t read_at, hash;
+  int64_t bytes;  // that were read, which may be more or fewer than there were when it was listed
   HlIndexedState state;
   HlStage stage;
   char *why;  // heap; NULL: nothing to say
@@ -168,6 +170,7 @@ static void load_modules(Update *u, Pending *p, HlBuf *bytes, ListingLook look) 
   static const HlLoadOptions how = {.consts_as_parameters = true, .jaxprs_without_types = true};
   const int n = hl_cx_n_diags(u->cx);
   HlSource *source = hl_read_bytes(u->cx, p->file->path, bytes->at ? bytes->at : "", bytes->n);
+  hl_buf_free(bytes);
   const bool ok = source && hl_load_source(u->cx, source, &how, &p->loaded);
   hl_source_unref(source);
   p->state = HL_INDEXED;
@@ -238,7 +241,8 @@ static bool is_worth_reading(const Update *u, const char *path) {
   HlBuf name = {0};
   hl_buf_printf(&name, "%s/%s", u->index->real, path);
   const bool worth =
-      look == LISTING_IS_MODULE || (look == LISTING_MAY_BE_MODULE && listing_looks_inside(name.at));
+      look == LISTING_IS_MODULE || (look == LISTING_MAY_BE_MODULE &&
+                                    (access(name.at, R_OK) != 0 || listing_looks_inside(name.at)));
   hl_buf_free(&name);
   return worth;
 }
@@ -273,8 +277,9 @@ static bool read_file(Update *u, const ListingFile *file, const Known *known) {
   } else {
     p.hash = (int64_t)(hl_hash_bytes(bytes.at, bytes.n, 9) | 1);
     p.has_content = true;
-    p.is_same = known && known->hash == p.hash && known->size == (int64_t)bytes.n;
-    if (!p.is_same && !is_in_index(u, p.hash, (int64_t)bytes.n, &there))
+    p.bytes = (int64_t)bytes.n;
+    p.is_same = known && known->hash == p.hash && known->size == p.bytes;
+    if (!p.is_same && !is_in_index(u, p.hash, p.bytes, &there))
       return false;
     there = there || map_get(&u->read_now, (uint64_t)p.hash);
     if (!p.is_same && !there) {
@@ -287,7 +292,7 @@ static bool read_file(Update *u, const ListingFile *file, const Known *known) {
   p.has_content = p.has_content && (there || p.state == HL_INDEXED);
   u->counts->read += !p.is_same;
   u->counts->same += p.is_same;
-  u->pending_bytes += (int64_t)bytes.n;
+  u->pending_bytes += p.bytes;
   hl_buf_free(&bytes);
   vec_push(&u->pending, p);
   return true;
@@ -374,7 +379,7 @@ static bool put_module(Update *u, Queries *q, int64_t content, int k, const Inde
 // The content of a file: found, or added with its modules; 0 after reporting; -1: another process has taken it out. Its stage is what it showed when it was read.
 static int64_t put_content(Update *u, Queries *q, Pending *p) {
   sql_set_int(q->find_content, 1, p->hash);
-  sql_set_int(q->find_content, 2, p->file->size);
+  sql_set_int(q->find_content, 2, p->bytes);
   const SqlStep step = sql_step(u->cx, q->find_content);
   const int64_t found = step == SQL_ROW ? sql_int(q->find_content, 0) : 0;
   if (found && p->stage == HL_STAGE_OTHER)
@@ -385,7 +390,7 @@ static int64_t put_content(Update *u, Queries *q, Pending *p) {
   if (p->was_there)
     return -1;
   sql_set_int(q->put_content, 1, p->hash);
-  sql_set_int(q->put_content, 2, p->file->size);
+  sql_set_int(q->put_content, 2, p->bytes);
   sql_set_int(q->put_content, 3, stage_by_content(&p->loaded));
   if (!sql_do(u->cx, q->put_content))
     return 0;
