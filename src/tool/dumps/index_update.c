@@ -221,13 +221,13 @@ static void read_content(Update *u, Pending *p, HlBuf *bytes) {
   const size_t head = bytes->n < 4096 ? bytes->n : 4096;
   p->state = HL_INDEXED_NO_MODULE;
   if (is_times)
-    p->ms = times_of((HlStr){bytes->at, bytes->n});
+    p->ms = times_of((HlStr){bytes->at ? bytes->at : "", bytes->n});
   if (is_times)
     p->why = base_strdup("the times of passes");
   else if (look == LISTING_IS_NO_MODULE)
     p->why = base_strdup("a report or side file of a dump");
   else if (look == LISTING_MAY_BE_MODULE &&
-           !listing_may_be_module(p->file->path, (HlStr){bytes->at, head}))
+           !listing_may_be_module(p->file->path, (HlStr){bytes->at ? bytes->at : "", head}))
     p->why = base_strdup("no program");
   else
     load_modules(u, p, bytes, look);
