@@ -402,13 +402,13 @@ static int check_corpus(Count *count) {
 
 static int check_random(uint64_t first, uint64_t n, Count *count) {
   const int failures = check_seeds(first, n, count);
-  printf(
-      "%lld of %lld modules, %lld programs, %lld with the interpreter's bits, %lld by their places, "
-      "%lld not compared, %lld interpreted whole; %lld steps, of which %lld are interpreted: %d failures\n",
-      (long long)count->run, (long long)count->asked, (long long)count->programs,
-      (long long)count->exact, (long long)count->by_place, (long long)count->excused,
-      (long long)count->whole,
-      (long long)count->steps, (long long)count->interpreted, failures);
+  printf("%lld of %lld modules, %lld programs, %lld with the interpreter's bits, %lld by their "
+         "places, "
+         "%lld not compared, %lld interpreted whole; %lld steps, of which %lld are interpreted: %d "
+         "failures\n",
+         (long long)count->run, (long long)count->asked, (long long)count->programs,
+         (long long)count->exact, (long long)count->by_place, (long long)count->excused,
+         (long long)count->whole, (long long)count->steps, (long long)count->interpreted, failures);
   return failures;
 }
 
@@ -426,5 +426,6 @@ int main(int argc, char **argv) {
     return check_random(strtoull(argv[2], NULL, 10), strtoull(argv[1], NULL, 10), &random) > 0;
   const int failures = check_random(0, MODULES, &random) + check_corpus(&files);
   return failures > 0 || random.run < MODULES * 9 / 10 || random.whole > random.programs / 3 ||
-         random.excused > random.programs / 20 || random.by_place > random.programs / 100 || random.steps < 4 * random.run;
+         random.excused > random.programs / 20 || random.by_place > random.programs / 100 ||
+         random.steps < 4 * random.run;
 }

@@ -105,7 +105,8 @@ static void rounding_explains(void **state) {
 
 static void nothing_else_does(void **state) {
   const double factor[] = {1.01, 1 + ldexp(1, -21), 1 + ldexp(1, -21)}, off[] = {0, 0.25, 0};
-  for (int k = 0; k < 3; k++) {  // a sum that no order gives, a wrong place, a result that is not the place's
+  for (int k = 0; k < 3;
+       k++) {  // a sum that no order gives, a wrong place, a result that is not the place's
     Run r;
     start(&r);
     pretend(&r, factor[k], off[k]);
