@@ -61,7 +61,7 @@ bool pass_algsimp(HlPass *p) {
   };
   if (options.layout_sensitive &&
       !hl_properties_of(p->m, (uint32_t)1 << HL_HAS_FUSED_LAYOUTS)) {  // it would write bitcasts
-    hl_note(p->cx, (HlPos){0},
+    hl_tell(p->cx, (HlPos){0},
             "algsimp leaves the module alone: not all fusions read and write "
             "arrays as their computations say they lie");
     return true;
