@@ -273,7 +273,7 @@ bool pass_has_needs(HlEngine *e, const HlPipelineItem *item, bool *has) {
     return true;
   if (lacks & ~NOT_CALLED)
     return missing(e, item, lacks & ~NOT_CALLED, NULL);
-  hl_note(e->cx, (HlPos){0}, "%s leaves the module alone, for it needs '%s' (%s)", item->name,
+  hl_tell(e->cx, (HlPos){0}, "%s leaves the module alone, for it needs '%s' (%s)", item->name,
           hl_property_info[first_of(lacks)].name, hl_property_info[first_of(lacks)].meaning);
   return true;
 }
