@@ -53,6 +53,29 @@ class Plugin(Case):
             jax.clear_caches()
           """, "1\n1\n", JAX_PLATFORMS="hilo", XLA_FLAGS=f"--xla_dump_to={folder}")
 
+  def test_keys_for_caches(self):
+    """JAX's keys are made where a cache on disk is set, and not without one: also where it is set late, or taken away."""
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+      self.prints("""
+          import jax, jax.experimental.compilation_cache.compilation_cache as cache, os
+          from jax._src import cache_key
+          made, get = [], cache_key.get
+          cache_key.get = lambda *a, **k: made.append(1) or get(*a, **k)
+          jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+          def compiles(k):
+            made.clear()
+            jax.jit(lambda x: x * k + 1)(2.).block_until_ready()
+            return len(made) > 0
+          folder = os.environ["FOLDER"]
+          print(compiles(3), os.listdir(folder) == [])
+          jax.config.update("jax_compilation_cache_dir", folder)
+          print(compiles(4), os.listdir(folder) == [])
+          jax.config.update("jax_compilation_cache_dir", None)
+          cache.reset_cache()
+          print(compiles(5))
+          """, "False True\nTrue False\nFalse\n", JAX_PLATFORMS="hilo", FOLDER=folder)
+
   def test_memory_analysis(self):
     self.prints("""
         import jax, jax.numpy as jnp, platform
