@@ -233,6 +233,25 @@ interrupts True True ['KeyboardInterrupt']
         """, "12\n", JAX_PLATFORMS="hilo")
 
 
+  def test_integers_below_a_byte(self):
+    """The host has them without their sign in the upper bits: in by a transfer or from a callback, out again as they came."""
+    self.prints("""
+        import jax, jax.numpy as jnp, numpy as np
+        for t, values in (("int4", [1, -2, -8, 7, -3, 4]), ("uint4", [1, 14, 8, 7, 13, 4])):
+          x = np.array(values, np.int8).astype(t).reshape(2, 3)
+          for host in (x, np.asfortranarray(x), x[::-1, ::-1][::-1, ::-1]):
+            assert np.asarray(jax.device_put(host)).tobytes() == x.tobytes()
+            assert np.asarray(jax.device_put(host).T).tobytes() == x.T.tobytes()
+            assert jax.jit(lambda v: v.astype(jnp.int32))(host).tolist() == x.astype(np.int32).tolist()
+          high = (x.view(np.uint8) | 0xf0).view(x.dtype)
+          assert jax.jit(lambda v: v.astype(jnp.int32))(high).tolist() == x.astype(np.int32).tolist()
+          back = lambda v: jax.pure_callback(lambda a: np.asarray(a), jax.ShapeDtypeStruct(v.shape, v.dtype), v)
+          assert jax.jit(lambda v: back(v).astype(jnp.int32))(x).tolist() == x.astype(np.int32).tolist()
+          assert np.asarray(jax.jit(lambda v: v + v)(x)).tobytes() == (2 * x.astype(np.int8)).astype(t).tobytes()
+          print(t)
+        """, "int4\nuint4\n", JAX_PLATFORMS="hilo")
+
+
 class Registering(unittest.TestCase):
   """What is handed to the library, with one that only takes notes."""
 
