@@ -59,6 +59,7 @@ static void link_extensions(void) {
   layouts_extension.base.next = &ffi_extension.base;
   ffi_extension.base.next = &shardings_extension.base;
   shardings_extension.base.next = &profiler_extension.base;
+  profiler_extension.base.next = &partitioner_extension.base;
 }
 
 const PJRT_Api *GetPjrtApi(void) {

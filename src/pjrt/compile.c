@@ -427,7 +427,10 @@ static void find_or_make(Context *context, Wish *wish, Fault **fault) {
   if (wish->core)
     return;
   make_whole(context, wish, fault);
-  if (wish->core)
+  if (!wish->core)
+    return;
+  wish->core->asked_client = context->asked_client;
+  if (!wish->core->asked_client)
     put_core(client, wish->core);
 }
 

@@ -108,6 +108,8 @@ typedef struct UserData {
 typedef struct Context {
   HlCx *cx;
   uint64_t known;                                // custom calls that it has been told of
+  uint64_t partitioners_known;                   // the same of partitioners
+  bool asked_client;                             // how a custom call is partitioned, since this was false
   const UserData *user;                          // of the execution under way; NULL: none
   struct Context *next;
 } Context;
@@ -239,6 +241,7 @@ struct Core {
   int n_local;                                   // of this process
   bool is_short;                                 // so that to run it costs less than to hand it to a thread
   bool portable;                                 // runs on whichever device it is told
+  bool asked_client;                             // how to partition it: nobody else may be given it, or make it again
   Slot *parameter, *result;
   int n_parameters, n_results;
   HlStr source, options;                         // what it was made of
@@ -284,6 +287,8 @@ extern PJRT_Layouts_Extension layouts_extension;
 extern PJRT_Shardings_Extension shardings_extension;
 extern PJRT_FFI_Extension ffi_extension;
 extern PJRT_Profiler_Extension profiler_extension;
+extern PJRT_Custom_Partitioner_Extension partitioner_extension;
+void partitioner_bind(Context *context);         // as ffi_bind, of partitioners
 
 // A program is about to run: it takes part in the profile that is being taken, if any.
 void profiler_watch(Core *core);
