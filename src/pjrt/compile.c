@@ -10,6 +10,7 @@
 
 #include "base/fingerprint.h"
 #include "hilo/cost.h"
+#include "hilo/custom_calls.h"
 #include "hilo/op.h"
 #include "pjrt/client.h"
 
@@ -212,6 +213,16 @@ static bool is_short(const HlModule *m) {
   return cost.flops < 4e5 && cost.transcendentals < 2e4 && cost.bytes_read + cost.bytes_written < 4e5;
 }
 
+static bool calls_python(const HlModule *m) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = hl_comp_may_have(comp, HL_OP_CUSTOM_CALL) ? comp->first : NULL; inst;
+         inst = inst->next)
+      if (hl_is_call(inst, HL_CALL_PYTHON) || hl_is_call(inst, HL_CALL_PYTHON_PARTS) ||
+          hl_is_call(inst, HL_CALL_PYTHON_BUFFERS))
+        return true;
+  return false;
+}
+
 static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
   HlModule *m = read_program(cx, core->source);
   if (!m)
@@ -235,6 +246,7 @@ static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
     note_kinds(m->entry_params[p], &core->parameter[k]);
   note_kinds(m->entry_result, core->result);
   core->is_short = core->n_devices == 1 && is_short(m);
+  core->calls_python = calls_python(m);
   return true;
 }
 

@@ -240,6 +240,7 @@ struct Core {
   int *process;                                  // of each of them
   int n_local;                                   // of this process
   bool is_short;                                 // so that to run it costs less than to hand it to a thread
+  bool calls_python;
   bool portable;                                 // runs on whichever device it is told
   bool asked_client;                             // how to partition it: nobody else may be given it, or make it again
   Slot *parameter, *result;
