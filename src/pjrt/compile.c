@@ -175,6 +175,10 @@ static HlModule *read_program(HlCx *cx, HlStr program) {
   return m;
 }
 
+HlModule *core_read_program(HlCx *cx, const Core *core) {
+  return read_program(cx, core->source);
+}
+
 static bool set_devices(HlCx *cx, Core *core, const HlAsked *asked) {
   core->replicas = asked->replicas > 0 ? asked->replicas : 1;
   core->partitions = asked->partitions > 0 ? asked->partitions : 1;
@@ -305,6 +309,11 @@ static bool read_wish(HlCx *cx, void *user) {
   return true;
 }
 
+static bool wants_snapshots(const HlFlags *flags) {
+  return *hl_flag_text(flags->xla_dump_to) &&
+         (flags->xla_dump_hlo_snapshots || flags->xla_dump_hlo_unoptimized_snapshots);
+}
+
 static bool make(HlCx *cx, void *user) {
   Wish *wish = user;
   HlArena *arena = hl_arena_new();
@@ -318,7 +327,8 @@ static bool make(HlCx *cx, void *user) {
                  .fingerprint = {id.low, id.high},
                  .source = keep(arena, wish->program),
                  .options = keep(arena, wish->options),
-                 .key = keep(arena, key)};
+                 .key = keep(arena, key),
+                 .snapshots = wants_snapshots(&wish->flags)};
   pthread_mutex_init(&core->lock, NULL);
   const int64_t n_devices = wish->asked.devices ? wish->asked.replicas * wish->asked.partitions : 0;
   const HlFingerprint spread =

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "pjrt/remote.h"
+#include "pjrt/snapshot.h"
 
 // One execution: one block. Arrays are [device][number].
 typedef struct Run {
@@ -272,9 +273,14 @@ static bool run_program(const Run *run, HlCx *cx) {
   const void ***arguments = list_data(run, scratch, run->argument, core->n_parameters);
   const void ***results = list_data(run, scratch, run->result, core->n_results);
   const HlEvalOptions options = {.remote = run->remote ? remote_run(run->remote) : NULL};
-  const bool good = hl_cpu_execute(cx, core->program, &options,
-                                   (const void *const *const *)arguments,
-                                   (void *const *const *)results);
+  const void *const *const *given = (const void *const *const *)arguments;
+  Snapshot *snapshot = core->snapshots && !run->remote
+                           ? snapshot_take(cx, core, run->n_devices, given)
+                           : NULL;
+  const bool good =
+      hl_cpu_execute(cx, core->program, &options, given, (void *const *const *)results);
+  if (snapshot)
+    snapshot_put(cx, core, run->n_devices, good ? (const void *const *const *)results : NULL, snapshot);
   hl_arena_release(scratch, mark);
   return good;
 }

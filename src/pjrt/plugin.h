@@ -241,6 +241,7 @@ struct Core {
   int n_local;                                   // of this process
   bool is_short;                                 // so that to run it costs less than to hand it to a thread
   bool calls_python;
+  bool snapshots;                                // are asked for, of every execution
   bool portable;                                 // runs on whichever device it is told
   bool asked_client;                             // how to partition it: nobody else may be given it, or make it again
   Slot *parameter, *result;
@@ -280,6 +281,7 @@ struct PJRT_LoadedExecutable {
 };
 // A new core; NULL, and *error says why.
 Core *core_compile(PJRT_Client *client, HlStr program, HlStr options, PJRT_Error **error);
+HlModule *core_read_program(HlCx *cx, const Core *core);  // as it came; NULL: reported
 PJRT_LoadedExecutable *loaded_new(PJRT_Client *client, Core *core, PJRT_Error **error);
 
 // --- layouts.c, shardings.c, ffi.c: extensions ---------------------------------------------------------

@@ -53,6 +53,29 @@ class Plugin(Case):
             jax.clear_caches()
           """, "1\n1\n", JAX_PLATFORMS="hilo", XLA_FLAGS=f"--xla_dump_to={folder}")
 
+  def test_snapshots(self):
+    """Every execution is written with its arguments, as they were before one was given away, and its result."""
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+      self.prints("""
+          import glob, hilo, jax, jax.numpy as jnp, numpy as np, os
+          folder = os.environ["XLA_FLAGS"].split()[0].split("=")[1]
+          f = jax.jit(lambda x, y: (x * 2 + y.T, y[0]), donate_argnums=0)
+          for k in range(2):
+            jax.block_until_ready(f(jnp.full((2, 3), k + 1.), jnp.arange(6.).reshape(3, 2)))
+          found = sorted(glob.glob(folder + "/*lambda*execution*.hlo_snapshot.pb"))
+          print([os.path.basename(p).split(".", 2)[2] for p in found])
+          print(len(glob.glob(folder + "/*lambda*execution*unoptimized_snapshot.pb")))
+          """, "['execution_0000.hlo_snapshot.pb', 'execution_0001.hlo_snapshot.pb']\n2\n", JAX_PLATFORMS="hilo",
+          XLA_FLAGS=f"--xla_dump_to={folder} --xla_dump_hlo_snapshots --xla_dump_hlo_unoptimized_snapshots")
+      import glob
+      from hilo import _core
+      program = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "build", "hilo")
+      for path in sorted(glob.glob(folder + "/*lambda*execution_0001.hlo_snapshot.pb")):
+        done = subprocess.run([program, "run", path, "--reference=none", "--print"], stdout=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)  # the result is compared with the recorded one
+        self.assertIn("{ 4, 6, 8 }", done.stdout)
+
   def test_memory_analysis(self):
     self.prints("""
         import jax, jax.numpy as jnp, platform
