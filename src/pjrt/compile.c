@@ -324,7 +324,7 @@ static bool make(HlCx *cx, void *user) {
                  .client = wish->client,
                  .arena = arena,
                  .session = wish->session,
-                 .fingerprint = {id.low, id.high},
+                 .fingerprint = {hl_hash_mix(id.low, build_hash()), id.high},
                  .source = keep(arena, wish->program),
                  .options = keep(arena, wish->options),
                  .key = keep(arena, key),

@@ -142,7 +142,8 @@ struct PJRT_Client {
   struct CacheRow *cache;                        // cores by what they were made of
 };
 extern const char platform_name[];
-const char *platform_version(void);              // with that of Hilo, which keys of caches hold
+const char *platform_version(void);              // with that of Hilo and the build, which keys of caches hold
+uint64_t build_hash(void);                       // of that
 PJRT_Memory *default_memory(PJRT_Device *device);
 // Names and values that live as long as the plugin: named_int("n", 1).
 PJRT_NamedValue named_int(const char *name, int64_t value);
@@ -233,7 +234,7 @@ struct Core {
   HlCpuProgram *program;
   HlSession *session;
   const char *name;
-  uint64_t fingerprint[2];                       // of the program and what was asked
+  uint64_t fingerprint[2];                       // of the program, what was asked, and the build
   uint64_t spread_id[2];                         // of the program and its devices: the same in all processes
   int64_t replicas, partitions, n_devices;
   const int64_t *device;                         // ids: [replica * partitions + partition]

@@ -37,6 +37,17 @@ class Plugin(Case):
         """, "True True\n4.0\n", JAX_PLATFORMS="hilo")
     self.assertNotIn("experimental", done.err)
 
+  def test_build(self):
+    """The version, which keys of JAX's cache hold, names the build: the linker's hash of the library, as it stands in the file."""
+    self.prints("""
+        import jax, re
+        from hilo import jax_plugin
+        version = jax.devices()[0].client.platform_version
+        build = re.search(r"hilo \\d+\\.\\d+\\.\\d+ ([0-9a-f]{16,})", version).group(1)
+        library = open(jax_plugin.library_path(), "rb").read()
+        print(b"GNU\\0" + bytes.fromhex(build) in library)
+        """, "True\n", JAX_PLATFORMS="hilo")
+
   def test_dumps_each_time(self):
     """A program that is known already is dumped again."""
     import tempfile
