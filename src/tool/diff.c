@@ -27,8 +27,19 @@ static bool are_stages(const HlModule *a, const HlModule *b) {
 typedef VEC(const char *) Lines;
 
 static void add_line(HlDiff *diff, Lines *lines, const char *what, const char *from, const char *to) {
-  if (strcmp(from, to) != 0)
-    vec_push_in(diff->arena, lines, hl_arena_printf(diff->arena, "%s %s -> %s", what, from, to));
+  enum { MOST = 100 };
+  if (strcmp(from, to) == 0)
+    return;
+  size_t same = 0;
+  while (from[same] && from[same] == to[same])
+    same++;
+  const size_t skip = same > MOST / 2 ? same - MOST / 4 : 0;
+  const char *cut = skip ? "..." : "";
+  from += skip;
+  to += skip;
+  vec_push_in(diff->arena, lines,
+              hl_arena_printf(diff->arena, "%s %s%.*s%s -> %s%.*s%s", what, cut, MOST, from,
+                              strlen(from) > MOST ? "..." : "", cut, MOST, to, strlen(to) > MOST ? "..." : ""));
 }
 
 static void add_number(HlDiff *diff, Lines *lines, const char *what, int64_t from, int64_t to) {
@@ -102,7 +113,7 @@ static void compare_headers(HlDiff *diff) {
              dict_text(diff, b->frontend_attributes));
   if (!diff->stages && !(diff->options.ignore & HL_DIFF_ORDER))
     add_number(diff, &lines, "is_scheduled", a->is_scheduled, b->is_scheduled);
-  if (!(diff->options.ignore & HL_DIFF_SHARDING)) {
+  if (!diff->stages && !(diff->options.ignore & HL_DIFF_SHARDING)) {
     add_line(diff, &lines, "allow_spmd_sharding_propagation_to_parameters",
              index_text(diff, a->spmd_to_parameters), index_text(diff, b->spmd_to_parameters));
     add_line(diff, &lines, "allow_spmd_sharding_propagation_to_output", index_text(diff, a->spmd_to_output),

@@ -100,7 +100,7 @@ void diff_values(const DiffMatch *match, const DiffSide *side, bool loose, uint6
 void diff_rows(DiffMatch *match, HlDiff *diff);
 void diff_group(DiffMatch *match, HlDiff *diff, const int *row_a, const int *row_b, const uint64_t *signature);
 // How instructions a and b differ by themselves; words are appended to `detail` (NULL: none wanted).
-uint32_t diff_what(const HlInst *a, const HlInst *b, HlBuf *detail);
+uint32_t diff_what(const HlInst *a, const HlInst *b, uint32_t ignore, HlBuf *detail);
 bool diff_bare_shape_equal(const HlShape *a, const HlShape *b);
 uint64_t diff_bare_shape_hash(const HlShape *shape);
 bool diff_attr_counts(const HlInst *inst, const HlAttr *attr);

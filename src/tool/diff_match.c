@@ -48,8 +48,10 @@ static uint64_t ops_hash(const HlInst *inst) {
   uint64_t h = hl_hash_mix((uint64_t)inst->op + 101, inst->n_operands);
   if (inst->op == HL_OP_PARAMETER)
     h = hl_hash_mix(h, (uint64_t)hl_parameter_number(inst));
-  if (inst->op == HL_OP_GET_TUPLE_ELEMENT)
+  if (inst->op == HL_OP_GET_TUPLE_ELEMENT) {
     h = hl_hash_mix(h, (uint64_t)hl_attr_int(inst, HL_A_INDEX));
+    h = hl_hash_mix(h, (uint64_t)inst->shape->dtype << 32 | (uint64_t)inst->shape->rank);
+  }
   return h;
 }
 

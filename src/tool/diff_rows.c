@@ -50,6 +50,12 @@ static bool same_frame(const DiffMatch *match, int a, int b) {
   return x->number == y->number && match->a.mate[x->caller] == y->caller;
 }
 
+// Of a function, such as a reduction's, and its equal that another caller has.
+static bool goes_with_caller(const DiffMatch *match, int a, int b) {
+  const DiffFrame *x = &match->a.frame[match->a.node[a].frame], *y = &match->b.frame[match->b.node[b].frame];
+  return x->caller != DIFF_NONE && !x->opens && y->caller != DIFF_NONE && !y->opens;
+}
+
 // The verdict on a pair that differs in nothing by itself, and the fusion it went into.
 static HlVerdict place_verdict(const DiffMatch *match, int a, int b, int *into) {
   *into = DIFF_NONE;
@@ -136,13 +142,13 @@ static bool is_wire(const DiffMatch *match, int a) {
 static uint32_t pair_what(Maker *m, int a, int b, size_t *n) {
   const DiffMatch *match = m->match;
   const HlInst *x = match->a.node[a].inst, *y = match->b.node[b].inst;
-  const uint32_t ignore = match->ignore | stage_ignores(match);
+  uint32_t ignore = match->ignore | stage_ignores(match);
   m->text.n = 0;
-  uint32_t what = diff_what(x, y, NULL) & ~ignore;
   if (is_wire(match, a) && x->op == HL_OP_PARAMETER)
-    what &= ~(uint32_t)HL_DIFF_ATTRIBUTES;  // its number in a fusion says nothing
+    ignore |= HL_DIFF_ATTRIBUTES;  // its number in a fusion says nothing
+  uint32_t what = diff_what(x, y, ignore, NULL);
   if (what)
-    diff_what(x, y, &m->text);
+    diff_what(x, y, ignore, &m->text);
   *n = m->text.n;
   if (!(ignore & HL_DIFF_OPERANDS) && !is_wire(match, a) && operands_differ(m, a, b))
     what |= HL_DIFF_OPERANDS;
@@ -184,14 +190,16 @@ static void add_fate(Maker *m, int a) {
     row.into = b;
     if (fate->shares) {
       row.b = b;
-      const HlVerdict place = place_verdict(match, a, fate->into, &into);
+      const bool goes = goes_with_caller(match, a, fate->into);
+      const HlVerdict place = goes ? HL_DIFF_SAME : place_verdict(match, a, fate->into, &into);
       row.verdict = place == HL_DIFF_SAME && fate->by == HL_BY_METADATA ? HL_DIFF_CHANGED : place;
       row.into = into != DIFF_NONE ? match->b.node[into].inst : NULL;
-      row.what = diff_what(row.a, b, NULL) & ~(match->ignore | stage_ignores(match));
+      row.what = diff_what(row.a, b, match->ignore | stage_ignores(match), NULL);
       hl_buf_puts(&m->text, fate->by == HL_BY_METADATA ? "rewritten" : "one with its equals");
     }
   } else {
-    hl_buf_puts(&m->text, "the result does not need it");
+    hl_buf_puts(&m->text, fate->by == HL_BY_NOTHING ? "the result does not need it" : "not found");
+    row.by = HL_BY_NOTHING;
   }
   if (match->a.node[a].inst->op == HL_OP_CALL)
     row.verdict = HL_DIFF_INLINED;

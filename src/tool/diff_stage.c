@@ -176,7 +176,7 @@ static int constant_instead(const Fates *f, int a) {
   return DIFF_NONE;
 }
 
-static DiffFate fate_of(const Fates *f, int a) {
+static DiffFate fate_of(Fates *f, int a) {
   const DiffNode *node = &f->match->a.node[a];
   if (!f->live[a])
     return (DiffFate){DIFF_NONE, HL_DIFF_REMOVED, HL_BY_NOTHING, false};
@@ -194,9 +194,26 @@ static DiffFate fate_of(const Fates *f, int a) {
   if (users == DIFF_NONE)
     return (DiffFate){DIFF_NONE, HL_DIFF_REMOVED, HL_BY_NOTHING, false};
   to = find_above(&f->match->b, users, node->inst);
+  if (to != DIFF_NONE && f->match->b.mate[to] == DIFF_NONE && f->match->a.node[a].value == a &&
+      f->match->b.node[to].inst->op == node->inst->op && same_size(node->inst, f->match->b.node[to].inst)) {
+    diff_pair(f->match, a, to, HL_BY_METADATA);
+    return (DiffFate){to, HL_DIFF_SAME, HL_BY_METADATA, true};
+  }
   if (to != DIFF_NONE)
     return (DiffFate){to, HL_DIFF_FOLDED, HL_BY_METADATA, same_size(node->inst, f->match->b.node[to].inst)};
   return (DiffFate){users, HL_DIFF_FOLDED, HL_BY_USERS, false};
+}
+
+// A tuple whose elements are used directly now: it went where they are.
+static DiffFate fate_by_operands(const Fates *f, int a) {
+  const DiffSide *side = &f->match->a;
+  const DiffNode *node = &side->node[a];
+  for (uint32_t k = 0; k < node->inst->n_operands; k++) {
+    const int of = side->node[side->frame[node->frame].node[node->inst->operands[k]->id]].value;
+    if (of != a && place_of(f, of) != DIFF_NONE)
+      return (DiffFate){place_of(f, of), HL_DIFF_FOLDED, HL_BY_NEIGHBOURS, false};
+  }
+  return (DiffFate){DIFF_NONE, HL_DIFF_REMOVED, HL_BY_COUNT, false};
 }
 
 DiffFate *diff_fates(DiffMatch *match) {
@@ -215,6 +232,9 @@ DiffFate *diff_fates(DiffMatch *match) {
   for (int k = match->a.n - 1; k >= 0; k--)
     if (match->a.mate[k] == DIFF_NONE)
       fate[k] = fate_of(&f, k);
+  for (int k = 0; k < match->a.n; k++)
+    if (match->a.mate[k] == DIFF_NONE && fate[k].into == DIFF_NONE && f.live[k])
+      fate[k] = fate_by_operands(&f, k);
   hl_arena_free(arena);
   return fate;
 }

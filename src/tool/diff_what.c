@@ -284,7 +284,7 @@ static int n_preds(const HlInst *inst) {
   return inst->control ? inst->control->n_preds : 0;
 }
 
-uint32_t diff_what(const HlInst *a, const HlInst *b, HlBuf *detail) {
+uint32_t diff_what(const HlInst *a, const HlInst *b, uint32_t ignore, HlBuf *detail) {
   bool keys[HL_ATTR_COUNT] = {false};
   uint32_t what = a->op != b->op ? HL_DIFF_OP : 0;
   if (!diff_bare_shape_equal(a->shape, b->shape))
@@ -296,6 +296,9 @@ uint32_t diff_what(const HlInst *a, const HlInst *b, HlBuf *detail) {
     what |= HL_DIFF_METADATA;
   if (n_preds(a) != n_preds(b))
     what |= HL_DIFF_CONTROL;
+  what &= ~ignore;
+  for (int key = 0; key < HL_ATTR_COUNT; key++)
+    keys[key] = keys[key] && !(what_of((HlAttrKey)key) & ignore);
   if (!detail || !what)
     return what;
   if (what & HL_DIFF_OP) {
