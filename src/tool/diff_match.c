@@ -125,14 +125,29 @@ static uint64_t use_hash(const DiffSide *side, const uint64_t *who, const uint64
   return hl_hash_mix(hl_hash_mix(who[use.user], down[use.user]), any ? 1 : (uint64_t)use.position + 3);
 }
 
-static void set_down(const DiffMatch *match, const DiffSide *side, const uint64_t *who, uint64_t *down, bool swaps) {
+// What tells an unused node apart from its like in another call: what that gets, and what becomes of its result.
+static uint64_t call_hash(const DiffSide *side, int k, const uint64_t *up, const uint64_t *down) {
+  const DiffFrame *frame = &side->frame[side->node[k].frame];
+  if (frame->caller == DIFF_NONE)
+    return 0;
+  const DiffNode *caller = &side->node[frame->caller];
+  const int root = frame->comp->root ? side->node[frame->node[frame->comp->root->id]].value : k;
+  uint64_t h = hl_hash_mix(down[frame->caller], root > k ? down[root] : 1);
+  for (uint32_t j = 0; up && j < caller->inst->n_operands; j++)
+    h = hl_hash_mix(h, up[side->frame[caller->frame].node[caller->inst->operands[j]->id]]);
+  return h;
+}
+
+// `up` in place of what users are by themselves: NULL for those.
+static void set_down(const DiffMatch *match, const DiffSide *side, const uint64_t *up, uint64_t *down, bool swaps) {
+  const uint64_t *who = up ? up : side->own;
   for (int k = side->n - 1; k >= 0; k--) {
     const DiffNode *node = &side->node[k];
     uint64_t h = mark_of(match, side, k);
     if (!h) {
       for (int j = 0; j < node->n_uses; j++)
         h += use_hash(side, who, down, side->use[node->first_use + j], swaps);
-      h = hl_hash_mix(h, 17);
+      h = hl_hash_mix(node->n_uses == 0 ? call_hash(side, k, up, down) : h, 17);
     }
     down[k] = h;
   }
@@ -146,7 +161,7 @@ static void set_keys(const DiffMatch *match, const DiffSide *side, Keys *keys, b
   set_down(match, side, keys->up, keys->full, swaps);
   for (int k = 0; k < side->n; k++)
     keys->full[k] = hl_hash_mix(keys->up[k], keys->full[k]);
-  set_down(match, side, side->own, keys->down, swaps);
+  set_down(match, side, NULL, keys->down, swaps);
   const int root = diff_root(side);
   for (int k = 0; k < side->n; k++)
     keys->down[k] = side->node[k].n_uses > 0 || k == root ? hl_hash_mix(side->own[k], keys->down[k]) : 0;
@@ -387,11 +402,11 @@ static bool same_name(const HlInst *a, const HlInst *b) {
   return a->name->n == b->name->n && memcmp(a->name->text, b->name->text, a->name->n) == 0;
 }
 
-// Whoever of the same name, else the first that fits: of a run of candidates, b's sorted after a's.
+// Whoever of the same name, else the last that fits: of a run of candidates, b's sorted after a's.
 static int choose(const DiffMatch *match, int x, const Keyed *run, int first_b, int length) {
   enum { TRIES = 64 };
   int first = DIFF_NONE, tries = 0;
-  for (int k = first_b; k < length && tries < TRIES; k++) {
+  for (int k = length - 1; k >= first_b && tries < TRIES; k--) {  // the last with the last, as users come first
     const int y = run[k].node;
     if (!is_free(&match->b, y))
       continue;
@@ -531,6 +546,31 @@ static void consider_around(const DiffMatch *match, int a, int b, Best *best_a, 
         consider(match, use.user, other.user, best_a, best_b);
     }
   }
+}
+
+// The parameters of functions whose callers are partners; of wires too, or not.
+static int pair_frame_params(DiffMatch *match, bool wires) {
+  int found = 0;
+  for (int f = 1; f < match->a.n_frames; f++) {
+    const DiffFrame *frame = &match->a.frame[f];
+    const int caller = frame->caller == DIFF_NONE ? DIFF_NONE : match->a.mate[frame->caller];
+    if (caller == DIFF_NONE || frame->number >= match->b.node[caller].inst->n_calls)
+      continue;
+    const DiffFrame *other = &match->b.frame[diff_frame_of_call(&match->b, caller, frame->number)];
+    if (frame->comp->n_params != other->comp->n_params)
+      continue;
+    for (int k = 0; k < frame->comp->n_params; k++) {
+      if (!frame->comp->params[k] || !other->comp->params[k])
+        continue;
+      const int x = frame->node[frame->comp->params[k]->id], y = other->node[other->comp->params[k]->id];
+      if (!is_free(&match->a, x) || !is_free(&match->b, y) ||
+          (!wires && (diff_is_wire(&match->a, x) || diff_is_wire(&match->b, y))))
+        continue;
+      diff_pair(match, x, y, HL_BY_PLACE);
+      found++;
+    }
+  }
+  return found;
 }
 
 static int pair_places(DiffMatch *match) {
@@ -696,8 +736,26 @@ static Rounds rounds_new(DiffMatch *match, HlArena *arena) {
 // What took another's place may be the mark by which more is found.
 static void run_places(DiffMatch *match, Rounds *r) {
   enum { MOST = 32 };
-  for (int k = 0; k < MOST && pair_places(match) > 0; k++)
+  for (int k = 0, found = 1; k < MOST && found; k++) {
+    found = pair_frame_params(match, false) + pair_places(match);
     pair_adjacent(match, match->a.own, match->b.own);
+  }
+}
+
+// Constants that everything around has changed of: by what they are, and the call they stand in.
+static void pair_leaves(DiffMatch *match, Rounds *r) {
+  DiffSide *sides[] = {&match->a, &match->b};
+  uint64_t *keys[] = {r->colour_a, r->colour_b};
+  set_own(match, &match->a, EXACT);
+  set_own(match, &match->b, EXACT);
+  for (int s = 0; s < 2; s++)
+    for (int k = 0; k < sides[s]->n; k++) {
+      const DiffNode *node = &sides[s]->node[k];
+      const int caller = sides[s]->frame[node->frame].caller;
+      const uint64_t frame = caller == DIFF_NONE ? 5 : mark_of(match, sides[s], caller);
+      keys[s][k] = node->inst->n_operands == 0 && frame ? hl_hash_mix(sides[s]->own[k], frame) : 0;
+    }
+  pair_unique(match, keys[0], keys[1], true, HL_BY_PLACE);
 }
 
 void diff_match(DiffMatch *match) {
@@ -721,6 +779,7 @@ void diff_match(DiffMatch *match) {
     diff_wire(&match->b, false);
   }
   diff_match_wires(match);
+  pair_leaves(match, &r);
   hl_arena_free(arena);
 }
 
@@ -767,23 +826,43 @@ static bool frames_agree(const DiffMatch *match, int x, int y) {
   return f->number == g->number && match->a.mate[f->caller] == g->caller;
 }
 
-static void pair_wires(DiffMatch *match, const Wire *wires, int n, bool same_frame, bool same_op) {
-  for (int x = match->a.n - 1; x >= 0; x--) {
-    if (!is_free(&match->a, x) || !diff_is_wire(&match->a, x))
+// An element of a tuple: of a partner, and the same one.
+static bool elements_agree(const DiffMatch *match, int x, int y) {
+  const DiffNode *a = &match->a.node[x], *b = &match->b.node[y];
+  const int of = match->a.frame[a->frame].node[a->inst->operands[0]->id];
+  return match->a.mate[of] == match->b.frame[b->frame].node[b->inst->operands[0]->id] &&
+         hl_attr_int(a->inst, HL_A_INDEX) == hl_attr_int(b->inst, HL_A_INDEX);
+}
+
+typedef struct Wanted {
+  bool same_frame;  // calls of partners
+  bool elements;    // elements of tuples, and of partners; else of any other op
+} Wanted;
+
+static bool wires_fit(const DiffMatch *match, int x, int y, Wanted wanted) {
+  const HlInst *a = match->a.node[x].inst, *b = match->b.node[y].inst;
+  if (!is_free(&match->b, y) || a->op != b->op || (wanted.same_frame && !frames_agree(match, x, y)))
+    return false;
+  if (a->op == HL_OP_PARAMETER && hl_parameter_number(a) != hl_parameter_number(b))
+    return false;
+  return !wanted.elements || elements_agree(match, x, y);
+}
+
+// Callers come after what they call, tuples before their elements.
+static void pair_wires(DiffMatch *match, const Wire *wires, int n, Wanted wanted) {
+  for (int k = 0; k < match->a.n; k++) {
+    const int x = wanted.elements ? k : match->a.n - 1 - k;
+    const HlInst *inst = match->a.node[x].inst;
+    if (!is_free(&match->a, x) || !diff_is_wire(&match->a, x) ||
+        (wanted.elements && inst->op != HL_OP_GET_TUPLE_ELEMENT) ||
+        (!wanted.elements && wanted.same_frame && inst->op == HL_OP_GET_TUPLE_ELEMENT))
       continue;
     const int value = match->a.mate[match->a.node[x].value];
-    const HlInst *inst = match->a.node[x].inst;
     int found = DIFF_NONE;
-    for (int k = value == DIFF_NONE ? n : first_wire(wires, n, value); k < n && wires[k].value == value; k++) {
-      const int y = wires[k].node;
-      const HlInst *other = match->b.node[y].inst;
-      if (!is_free(&match->b, y) || (same_op && other->op != inst->op) || (same_frame && !frames_agree(match, x, y)))
-        continue;
-      if (inst->op == HL_OP_PARAMETER && hl_parameter_number(inst) != hl_parameter_number(other))
-        continue;
-      if (found == DIFF_NONE || same_name(inst, other))
-        found = y;
-    }
+    for (int j = value == DIFF_NONE ? n : first_wire(wires, n, value); j < n && wires[j].value == value; j++)
+      if (wires_fit(match, x, wires[j].node, wanted) &&
+          (found == DIFF_NONE || same_name(inst, match->b.node[wires[j].node].inst)))
+        found = wires[j].node;
     if (found != DIFF_NONE)
       diff_pair(match, x, found, HL_BY_STRUCTURE);
   }
@@ -813,32 +892,15 @@ static void pair_callers_by_contents(DiffMatch *match) {
   }
 }
 
-static void pair_frame_params(DiffMatch *match) {
-  for (int f = 1; f < match->a.n_frames; f++) {
-    const DiffFrame *frame = &match->a.frame[f];
-    const int caller = frame->caller == DIFF_NONE ? DIFF_NONE : match->a.mate[frame->caller];
-    if (caller == DIFF_NONE || frame->number >= match->b.node[caller].inst->n_calls)
-      continue;
-    const DiffFrame *other = &match->b.frame[diff_frame_of_call(&match->b, caller, frame->number)];
-    if (frame->comp->n_params != other->comp->n_params)
-      continue;
-    for (int k = 0; k < frame->comp->n_params; k++) {
-      if (!frame->comp->params[k] || !other->comp->params[k])
-        continue;
-      const int x = frame->node[frame->comp->params[k]->id], y = other->node[other->comp->params[k]->id];
-      if (is_free(&match->a, x) && is_free(&match->b, y))
-        diff_pair(match, x, y, HL_BY_PLACE);
-    }
-  }
-}
-
 void diff_match_wires(DiffMatch *match) {
   int n;
   Wire *wires = wires_of(&match->b, &n);
-  pair_wires(match, wires, n, true, true);
+  const Wanted here = {.same_frame = true}, elements = {.same_frame = true, .elements = true}, anywhere = {0};
+  pair_wires(match, wires, n, here);
   pair_callers_by_contents(match);
-  pair_wires(match, wires, n, true, true);
-  pair_wires(match, wires, n, false, true);
-  pair_frame_params(match);
+  pair_wires(match, wires, n, here);
+  pair_frame_params(match, true);
+  pair_wires(match, wires, n, elements);
+  pair_wires(match, wires, n, anywhere);
   base_free(wires);
 }

@@ -101,31 +101,38 @@ static uint64_t signature_of(const Maker *m, const HlDiffRow *row, size_t n) {
   return hl_hash_bytes(m->text.at ? m->text.at : "", n, hl_hash_mix(hl_hash_mix(h, shape_key(row->a)), shape_key(row->b)));
 }
 
-static bool mate_is(const DiffMatch *match, int a, int b) {
-  return match->a.mate[a] == b;
+static int operand_node(const DiffSide *side, int node, uint32_t k) {
+  const DiffNode *n = &side->node[node];
+  return side->frame[n->frame].node[n->inst->operands[k]->id];
+}
+
+// Whether operand j of b is that which operand i of a became: the instruction, or the value that it hands on.
+static bool operand_is(const DiffMatch *match, int a, uint32_t i, int b, uint32_t j) {
+  const int x = operand_node(&match->a, a, i), y = operand_node(&match->b, b, j);
+  return match->a.mate[x] == y || match->a.mate[match->a.node[x].value] == match->b.node[y].value;
 }
 
 // Which operands are not those of the partner; said in words behind the rest.
 static bool operands_differ(Maker *m, int a, int b) {
   const DiffMatch *match = m->match;
-  const DiffNode *x = &match->a.node[a], *y = &match->b.node[b];
-  const int *in_a = match->a.in + x->first_in, *in_b = match->b.in + y->first_in;
+  const HlInst *x = match->a.node[a].inst, *y = match->b.node[b].inst;
+  const char *between = m->text.n ? "; " : "";
   bool any = false;
-  if (x->inst->n_operands != y->inst->n_operands) {
-    hl_buf_printf(&m->text, "%s%u operands -> %u", m->text.n ? "; " : "", x->inst->n_operands, y->inst->n_operands);
+  if (x->n_operands != y->n_operands) {
+    hl_buf_printf(&m->text, "%s%u operands -> %u", between, x->n_operands, y->n_operands);
     return true;
   }
-  if (x->inst->n_operands == 2 && mate_is(match, in_a[0], in_b[1]) && mate_is(match, in_a[1], in_b[0]) &&
-      !mate_is(match, in_a[0], in_b[0])) {
-    hl_buf_printf(&m->text, "%soperands swapped", m->text.n ? "; " : "");
+  if (x->n_operands == 2 && operand_is(match, a, 0, b, 1) && operand_is(match, a, 1, b, 0) &&
+      !operand_is(match, a, 0, b, 0)) {
+    hl_buf_printf(&m->text, "%soperands swapped", between);
     return true;
   }
-  for (uint32_t k = 0; k < x->inst->n_operands; k++) {
-    if (mate_is(match, in_a[k], in_b[k]))
+  for (uint32_t k = 0; k < x->n_operands; k++) {
+    if (operand_is(match, a, k, b, k))
       continue;
+    hl_buf_printf(&m->text, "%soperand %u: %s -> %s", m->text.n ? "; " : "", k, x->operands[k]->name->text,
+                  y->operands[k]->name->text);
     any = true;
-    hl_buf_printf(&m->text, "%soperand %u: %s -> %s", m->text.n ? "; " : "", k,
-                  match->a.node[in_a[k]].inst->name->text, match->b.node[in_b[k]].inst->name->text);
   }
   return any;
 }
@@ -150,7 +157,7 @@ static uint32_t pair_what(Maker *m, int a, int b, size_t *n) {
   if (what)
     diff_what(x, y, ignore, &m->text);
   *n = m->text.n;
-  if (!(ignore & HL_DIFF_OPERANDS) && !is_wire(match, a) && operands_differ(m, a, b))
+  if (!(ignore & HL_DIFF_OPERANDS) && operands_differ(m, a, b))
     what |= HL_DIFF_OPERANDS;
   if (m->reordered && m->reordered[a] && !(ignore & HL_DIFF_ORDER)) {
     hl_buf_printf(&m->text, "%sanother place in the schedule", m->text.n ? "; " : "");

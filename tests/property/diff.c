@@ -60,18 +60,6 @@ static void add_folder(Paths *paths, const char *folder, int depth) {
 
 // --- Another text of a module -----------------------------------------------------------------------
 
-typedef struct Edited {
-  HlModule *m;          // read from the text
-  const HlInst **old;   // of the module that was edited, by place in `names`
-  char **names;         // of m's instructions, sorted with `old`
-  int n;
-} Edited;
-
-typedef struct Named {
-  const char *name;
-  const HlInst *old;
-} Named;
-
 static void put_header(HlCx *cx, const HlModule *m, HlBuf *out) {
   HlBuf all = {0};
   const HlTextOptions how = {.large_constants = HL_ON, .frames = HL_ON};
@@ -160,10 +148,6 @@ static void put_comps(HlCx *cx, const HlModule *m, HlRng *rng, bool shuffle, HlB
   hl_arena_free(arena);
 }
 
-static int by_name(const void *a, const void *b) {
-  return strcmp(((const Named *)a)->name, ((const Named *)b)->name);
-}
-
 // --- Edits ------------------------------------------------------------------------------------------
 
 typedef enum Edit { RENAME, REORDER, RENAME_AND_REORDER, OP, CONSTANT, INSERT, SHAPE, EDITS } Edit;
@@ -179,9 +163,6 @@ typedef struct Case {
   const HlInst *at;         // of a: what was edited
   const HlInst *made[8];    // of the clone: what came
   int n_made;
-  const HlSym **old_name;   // of the clone, by a hash of comp and inst ids: not needed where names stay
-  Named *truth;             // by name in b: the clone's instruction
-  int n_truth;
 } Case;
 
 static void rename_all(Case *c, HlModule *m) {
@@ -201,7 +182,7 @@ static void rename_all(Case *c, HlModule *m) {
 static HlOp other_op(HlOp op) {
   static const HlOp pairs[][2] = {
       {HL_OP_ADD, HL_OP_SUBTRACT},     {HL_OP_SUBTRACT, HL_OP_ADD},    {HL_OP_MULTIPLY, HL_OP_ADD}, {HL_OP_DIVIDE, HL_OP_MULTIPLY},
-      {HL_OP_MAXIMUM, HL_OP_MINIMUM},  {HL_OP_EXP, HL_OP_TANH},        {HL_OP_TANH, HL_OP_EXP},     {HL_OP_NEGATE, HL_OP_ABS},
+      {HL_OP_MAXIMUM, HL_OP_MINIMUM},  {HL_OP_EXPONENTIAL, HL_OP_TANH},        {HL_OP_TANH, HL_OP_EXPONENTIAL},     {HL_OP_NEGATE, HL_OP_ABS},
       {HL_OP_LOG, HL_OP_SQRT},         {HL_OP_RSQRT, HL_OP_SQRT},      {HL_OP_SQRT, HL_OP_RSQRT},   {HL_OP_ABS, HL_OP_NEGATE}};
   for (int k = 0; k < HL_COUNT_OF(pairs); k++)
     if (pairs[k][0] == op)
@@ -287,7 +268,15 @@ static bool insert_layer(Case *c) {
   if (!x)
     return false;
   c->at = hl_find_inst(hl_find_comp(c->a, hl_str(x->comp->name->text)), hl_str(x->name->text));
-  HlInst *y = hl_inst_new(x->comp, HL_OP_NEGATE, x->shape, NULL, 1, &x);
+  static const HlOp ops[] = {HL_OP_NEGATE, HL_OP_COSINE, HL_OP_SINE, HL_OP_CEIL, HL_OP_FLOOR};
+  HlOp op = ops[0];  // one that x does not go into already
+  for (int k = 0; k < HL_COUNT_OF(ops); k++) {
+    bool used = false;
+    for (const HlUse *use = x->first_use; use; use = use->next)
+      used |= use->user->op == ops[k];
+    op = used ? op : ops[k];
+  }
+  HlInst *y = hl_inst_new(x->comp, op, x->shape, NULL, 1, &x);
   HlInst *two[] = {y, x};
   HlInst *z = hl_inst_new(x->comp, HL_OP_MULTIPLY, x->shape, NULL, 2, two);
   HlInst *t = hl_inst_new(x->comp, HL_OP_TANH, x->shape, NULL, 1, &z);
