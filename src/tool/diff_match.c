@@ -429,16 +429,16 @@ typedef struct Class {
 } Class;
 
 // Pairs the nodes of every class, users before operands, each with what hangs on it.
-static int pair_classes(DiffMatch *match, const Keys *a, const Keys *b, bool uneven) {
+static int pair_classes(DiffMatch *match, const uint64_t *a, const uint64_t *b, bool leaves) {
   int n, found = 0;
-  Keyed *all = sorted(match, a->full, b->full, true, &n);
+  Keyed *all = sorted(match, a, b, leaves, &n);
   Class *of = base_alloc(sizeof *of * (size_t)(match->a.n + 1));
   for (int k = 0, length; k < n; k += length) {
     length = run_length(all, n, k);
     int first_b = 0;
     while (first_b < length && !all[k + first_b].is_b)
       first_b++;
-    for (int j = 0; j < first_b && (uneven ? first_b < length : 2 * first_b == length); j++)
+    for (int j = 0; j < first_b && 2 * first_b == length; j++)
       of[all[k + j].node] = (Class){all + k, first_b, length};
   }
   Pairs todo = {0};
@@ -448,7 +448,7 @@ static int pair_classes(DiffMatch *match, const Keys *a, const Keys *b, bool une
       continue;
     diff_pair(match, x, y, HL_BY_STRUCTURE);
     vec_push(&todo, ((Pair){x, y}));
-    found += 1 + drain(match, &todo, a->full, b->full);
+    found += 1 + drain(match, &todo, a, b);
   }
   vec_free(&todo);
   base_free(of);
@@ -687,7 +687,7 @@ static int round_of(DiffMatch *match, Rounds *r, bool swaps) {
   int found = pair_unique(match, r->a.full, r->b.full, true, HL_BY_STRUCTURE);
   if (found)
     return found;
-  found = pair_classes(match, &r->a, &r->b, false);
+  found = pair_classes(match, r->a.full, r->b.full, true);
   if (found)
     return found;
   found = pair_unique(match, r->a.up, r->b.up, false, HL_BY_STRUCTURE);
@@ -697,7 +697,12 @@ static int round_of(DiffMatch *match, Rounds *r, bool swaps) {
   for (int radius = 3; radius > 0; radius--)
     if ((found = pair_colours(match, r, radius)))
       return found;
-  return pair_adjacent(match, match->a.own, match->b.own);
+  if ((found = pair_adjacent(match, match->a.own, match->b.own)))
+    return found;
+  set_all_keys(match, r, swaps);
+  if ((found = pair_classes(match, r->a.down, r->b.down, true)))
+    return found;
+  return pair_classes(match, r->a.up, r->b.up, false);
 }
 
 static bool any_free(const DiffSide *side) {
@@ -892,6 +897,62 @@ static void pair_callers_by_contents(DiffMatch *match) {
   }
 }
 
+// Roots of calls that are partners, where they are alike.
+static void pair_frame_roots(DiffMatch *match) {
+  const int roots[] = {match->a.frame[0].node[match->a.m->entry->root->id],
+                       match->b.frame[0].node[match->b.m->entry->root->id]};
+  if (is_free(&match->a, roots[0]) && is_free(&match->b, roots[1]) &&
+      match->a.node[roots[0]].inst->op == match->b.node[roots[1]].inst->op)
+    diff_pair(match, roots[0], roots[1], HL_BY_PLACE);
+  for (int f = 1; f < match->a.n_frames; f++) {
+    const DiffFrame *frame = &match->a.frame[f];
+    const int caller = frame->caller == DIFF_NONE ? DIFF_NONE : match->a.mate[frame->caller];
+    if (caller == DIFF_NONE || frame->number >= match->b.node[caller].inst->n_calls)
+      continue;
+    const DiffFrame *other = &match->b.frame[diff_frame_of_call(&match->b, caller, frame->number)];
+    if (!frame->comp->root || !other->comp->root || frame->comp->root->op != other->comp->root->op)
+      continue;
+    const int x = frame->node[frame->comp->root->id], y = other->node[other->comp->root->id];
+    if (is_free(&match->a, x) && is_free(&match->b, y) && diff_is_wire(&match->a, x) == diff_is_wire(&match->b, y))
+      diff_pair(match, x, y, HL_BY_PLACE);
+  }
+}
+
+// Tuples whose elements are partners.
+static void pair_tuples(DiffMatch *match) {
+  for (int x = 0; x < match->a.n; x++) {
+    const DiffNode *a = &match->a.node[x];
+    if (is_free(&match->a, x) || a->inst->op != HL_OP_GET_TUPLE_ELEMENT)
+      continue;
+    const DiffNode *b = &match->b.node[match->a.mate[x]];
+    if (b->inst->op != HL_OP_GET_TUPLE_ELEMENT)
+      continue;
+    const int of = match->a.frame[a->frame].node[a->inst->operands[0]->id];
+    const int other = match->b.frame[b->frame].node[b->inst->operands[0]->id];
+    if (is_free(&match->a, of) && is_free(&match->b, other) && match->a.node[of].inst->op == HL_OP_TUPLE &&
+        match->b.node[other].inst->op == HL_OP_TUPLE)
+      diff_pair(match, of, other, HL_BY_PLACE);
+  }
+}
+
+// Elements of tuples that are partners, whatever is in them now.
+static void pair_elements(DiffMatch *match) {
+  for (int x = 0; x < match->a.n; x++) {
+    const DiffNode *a = &match->a.node[x];
+    if (!is_free(&match->a, x) || a->inst->op != HL_OP_GET_TUPLE_ELEMENT)
+      continue;
+    const int of = match->a.mate[match->a.frame[a->frame].node[a->inst->operands[0]->id]];
+    const DiffFrame *frame = of == DIFF_NONE ? NULL : &match->b.frame[match->b.node[of].frame];
+    for (const HlUse *use = frame ? match->b.node[of].inst->first_use : NULL; use; use = use->next) {
+      const int y = frame->node[use->user->id];
+      if (use->user->op != HL_OP_GET_TUPLE_ELEMENT || !is_free(&match->b, y) || !elements_agree(match, x, y))
+        continue;
+      diff_pair(match, x, y, HL_BY_PLACE);
+      break;
+    }
+  }
+}
+
 void diff_match_wires(DiffMatch *match) {
   int n;
   Wire *wires = wires_of(&match->b, &n);
@@ -900,7 +961,10 @@ void diff_match_wires(DiffMatch *match) {
   pair_callers_by_contents(match);
   pair_wires(match, wires, n, here);
   pair_frame_params(match, true);
+  pair_frame_roots(match);
   pair_wires(match, wires, n, elements);
+  pair_elements(match);
   pair_wires(match, wires, n, anywhere);
+  pair_tuples(match);
   base_free(wires);
 }

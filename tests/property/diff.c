@@ -2,7 +2,7 @@
 // inserted instructions, another size of a dimension, and compared with what they were: what is said to have changed is
 // what was changed, and every pair that is said to be the same stands on partners: op, shape, attributes, operands, what is called.
 //
-//   diff [MODULES [SEED]]   default 16 modules (or HILO_ITERATIONS), spread over the corpus, from seed 1; 200: as many as are asked of a release
+//   diff [MODULES [SEED [PATH]]]   default 16 modules (or HILO_ITERATIONS), spread over the corpus, from seed 1; 200: as many as are asked of a release
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -566,7 +566,8 @@ int main(int argc, char **argv) {
   }
   qsort(paths.at, (size_t)paths.n, sizeof *paths.at, by_text);
   for (int k = 0; k < wanted && k < paths.n; k++)
-    try_file(paths.at[(int64_t)k * paths.n / (wanted < paths.n ? wanted : paths.n)], seed + (uint64_t)k, &tally);
+    if (argc < 4 || strstr(paths.at[(int64_t)k * paths.n / (wanted < paths.n ? wanted : paths.n)], argv[3]))
+      try_file(paths.at[(int64_t)k * paths.n / (wanted < paths.n ? wanted : paths.n)], seed + (uint64_t)k, &tally);
   int failed = 0;
   for (int k = 0; k < EDITS; k++) {
     printf("%-20s %4d made, %d wrong\n", edits[k], tally.made[k], tally.failed[k]);
@@ -576,7 +577,7 @@ int main(int argc, char **argv) {
   for (int k = 0; k < paths.n; k++)
     free(paths.at[k]);
   free(paths.at);
-  if (tally.modules < (wanted < 200 ? wanted * 3 / 4 : 150) || tally.made[OP] == 0 || tally.made[SHAPE] == 0) {
+  if (argc < 4 && (tally.modules < (wanted < 200 ? wanted * 3 / 4 : 150) || tally.made[OP] == 0 || tally.made[SHAPE] == 0)) {
     printf("too little was tried\n");
     return 1;
   }
