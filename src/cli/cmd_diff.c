@@ -15,7 +15,8 @@ typedef struct Run {
   Cli *cli;
   HlDiffOptions how;
   HlDiffShow show;
-  bool brief;       // a line for each pair
+  bool brief;       // a line for each pair, and of many pairs for those that differ
+  bool many, within;  // pairs, of one dump
   bool strict;      // names and order count
   const char *out;  // -o
   CliFiles files;
@@ -47,10 +48,23 @@ static void count(Run *r, const HlDiff *diff) {
   r->status = cli_worse(r->status, equal ? CLI_OK : CLI_DIFFERENT);
 }
 
-static void put_line(const HlDiff *diff, const HlDiffShow *show, HlBuf *out) {
-  hl_buf_printf(out, "%s", show->name_a);
-  if (strcmp(show->name_a, show->name_b) != 0)
-    hl_buf_printf(out, " -> %s", show->name_b);
+// "jit_f 0006 simplification.after_algsimp.before_dce": of the states of one dump the second says it all.
+static void put_pair_name(const Run *r, const HlDiffShow *show, HlBuf *out) {
+  const DumpName name = dump_name(show->name_b);
+  if (!r->within || name.stage.n == 0) {
+    hl_buf_printf(out, strcmp(show->name_a, show->name_b) == 0 ? "%s" : "%s -> %s", show->name_a, show->name_b);
+    return;
+  }
+  hl_buf_printf(out, "%.*s ", (int)name.program.n, name.program.at);
+  if (name.state >= 0)
+    hl_buf_printf(out, "%04" PRId64 " ", name.state);
+  hl_buf_add(out, name.stage.at, name.stage.n);
+}
+
+static void put_line(const Run *r, const HlDiff *diff, const HlDiffShow *show, HlBuf *out) {
+  if (counts_as_equal(r, diff) && r->many && !r->cli->verbose)
+    return;
+  put_pair_name(r, show, out);
   hl_buf_printf(out, ": %s", hl_diff_headline(diff));
   const char *between = " (";
   for (int k = HL_DIFF_CHANGED; !diff->equal && k < HL_DIFF_VERDICTS; k++)
@@ -70,12 +84,12 @@ static void report(Run *r, const HlDiff *diff, const HlDiffShow *show) {
   if (html)
     hl_diff_html(r->cli->cx, diff, show, &out);
   else if (r->brief)
-    put_line(diff, show, &out);
+    put_line(r, diff, show, &out);
   else
     hl_diff_text(diff, show, &out);
   if (r->out && (html || !r->cli->json))
     hl_write_file(r->cli->cx, r->out, out.at, out.n);
-  else if (!r->cli->json && !(r->brief && diff->equal && counts_as_equal(r, diff) && r->cli->quiet)) {
+  else if (!r->cli->json && out.n > 0) {
     cli_progress(r->cli, NULL);
     cli_print(&out);
   }
@@ -339,7 +353,9 @@ static int usage_of(Run *r) {
     return cli_usage(cli, "one file given: two are compared, or the stages of a directory");
   if (cli_flag(cli, "--passes") && n == 2)
     return cli_usage(cli, "--passes is of one dump");
-  r->brief = dir || history ? !cli_flag(cli, "--all") : cli_flag(cli, "--brief");
+  r->many = dir || history;
+  r->within = n == 1;
+  r->brief = r->many ? !cli_flag(cli, "--all") : cli_flag(cli, "--brief");
   if (r->out && r->brief && ends_with(r->out, ".html"))
     return cli_usage(cli, "a page shows one pair of modules");
   return r->out && (dir || history) ? cli_usage(cli, "-o takes the report of one pair of modules") : CLI_OK;
