@@ -1,0 +1,57 @@
+// tool/oracle.h: asks a test (hilo/reduce.h) about modules, several at a time, each in child processes.
+#ifndef TOOL_ORACLE_H
+#define TOOL_ORACLE_H
+
+#include "hilo/reduce.h"
+#include "tool/child.h"
+#include "tool/regex.h"
+
+// How a run ended.
+typedef struct Outcome {
+  ChildEnd end;
+  int status;        // exit status or signal
+  const char *said;  // with same_pass: what it printed, in the oracle's arena; else ""
+} Outcome;
+
+typedef struct Oracle {
+  HlCx *cx;
+  const HlTest *test;
+  HlArena *arena;
+  TempDir dir;
+  Regex *pattern;
+  bool wants_args;     // the test looks at arguments
+  bool has_first;      // what the first module gave is known
+  Outcome first;
+  double slowest;      // of runs that were not stopped, seconds
+  int64_t runs;
+  int serial;
+} Oracle;
+
+bool oracle_open(HlCx *cx, const HlTest *test, Oracle *out);
+void oracle_close(Oracle *o);
+
+// A module that is asked about.
+typedef enum Verdict { OPEN, BAD, GOOD } Verdict;
+typedef struct Question {
+  const HlModule *m;          // borrowed, as are the arguments, until there is a verdict
+  HlLiteral *const *args;     // by entry parameter; NULL where they are not wanted
+  Oracle *oracle;
+  Child child;
+  char file[320], args_file[320], log[320];
+  int runs, fails;
+  Verdict verdict;
+} Question;
+
+// Writes the files and starts the first run. False after reporting. `q` stays where it is until oracle_drop.
+bool oracle_ask(Oracle *o, Question *q, const HlModule *m, HlLiteral *const *args);
+// Looks, starts the next run where one is due. False after reporting.
+bool oracle_look(Question *q);
+void oracle_drop(Question *q);     // ends what runs, removes the files
+// Asks and waits. The first module asked about says what counts as the same failure. False after reporting, or when
+// cancelled.
+bool oracle_wait(Oracle *o, const HlModule *m, HlLiteral *const *args, Verdict *out);
+// The last line or so of what the last run printed, in words for messages; in the arena.
+const char *oracle_last_words(const Question *q, HlArena *arena);
+void outcome_print(const Outcome *outcome, HlBuf *out);
+
+#endif
