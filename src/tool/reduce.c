@@ -71,6 +71,22 @@ static bool has_args(Reducer *r, const Move *move, const int *thing, int n, Cand
   return c->args != NULL;
 }
 
+static int64_t count_params(const HlModule *m) {
+  int64_t n = 0;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    n += comp->n_params;
+  return n;
+}
+
+// Whether a candidate is less than the best, so that two moves do not undo each other for ever: it has fewer instructions,
+// or as many of which more are parameters. Of some moves it is enough that it is not much more.
+static bool is_less(const Reducer *r, const Move *move, const HlModule *m) {
+  const int64_t now = hl_count_instructions(m), best = hl_count_instructions(r->m);
+  if (move->any_size)
+    return now <= 2 * best + 50;
+  return now < best || (now == best && count_params(m) > count_params(r->m));
+}
+
 // The module without these things, as far as there is one that nobody has asked about yet.
 static bool make(Reducer *r, const Move *move, const int *thing, int n, Candidate *c) {
   *c = (Candidate){.count = n};
@@ -79,10 +95,12 @@ static bool make(Reducer *r, const Move *move, const int *thing, int n, Candidat
   hl_cx_forget(r->cx, before);
   if (!c->m)
     return false;
-  reduce_clean(r->cx, c->m);
+  reduce_clean(c->m);
+  if (!move->header)
+    reduce_interface(r->m, c->m);
   hl_complete_entry_layout(c->m);
-  const int64_t now = hl_count_instructions(c->m), best = hl_count_instructions(r->m);
-  bool ok = now <= 2 * best + 50 && has_args(r, move, thing, n, c);
+  reduce_schedule(c->m);
+  bool ok = is_less(r, move, c->m) && has_args(r, move, thing, n, c);
   if (ok && !(ok = is_valid(r, c->m)))
     r->out->invalid++;
   if (ok) {

@@ -42,6 +42,8 @@ typedef struct Move {
   // Makes the arguments of the module, where the move is about these; NULL: they are those that go by the names.
   HlLiteral **(*make_args)(Reducer *r, const struct Move *move, const int *thing, int n, HlBuf *what);
   bool one_by_one;     // never several
+  bool header;         // it is about the header, which is left as it was made
+  bool any_size;       // what comes out need not be less in instructions, or in those that are no parameters
 } Move;
 
 // Tries a move, all things at once first, then halves, down to one; whether the module got less.
@@ -63,7 +65,11 @@ bool reduce_inputs(Reducer *r);       // values of arguments
 bool reduce_names(Reducer *r);
 
 // Takes out what nobody needs: dead instructions, computations, parameters, elements of loops' and fusions' tuples.
-void reduce_clean(HlCx *cx, HlModule *m);
+void reduce_clean(HlModule *m);
+// And a schedule to what says it has one; the lists' order.
+void reduce_schedule(HlModule *m);
+// What the header of the best says of parameters and results that are in `m`, too.
+void reduce_interface(const HlModule *best, HlModule *m);
 
 // --- Values ---------------------------------------------------------------------------------------------
 // Runs the module that came in a child and keeps what its instructions gave, as far as memory goes; it is no error if that

@@ -283,8 +283,7 @@ static bool shrink_tuples(HlModule *m) {
   return changed;
 }
 
-// Edits drop a schedule; a module that says it has one gets that of the lists.
-static void schedule_again(HlModule *m) {
+void reduce_schedule(HlModule *m) {
   if (!m->is_scheduled)
     return;
   HlArena *arena = hl_arena_new();
@@ -300,12 +299,11 @@ static void schedule_again(HlModule *m) {
   hl_arena_free(arena);
 }
 
-void reduce_clean(HlCx *cx, HlModule *m) {
+void reduce_clean(HlModule *m) {
   for (bool changed = true; changed;) {
     changed = see_through_tuples(m);
     changed |= sweep(m);
     changed |= shrink_tuples(m);
     changed |= drop_parameters(m);
   }
-  schedule_again(m);
 }

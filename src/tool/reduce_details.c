@@ -58,7 +58,7 @@ static bool strip_attributes(Reducer *r) {
     if (!there[key])
       continue;
     Place all = {(HlAttrKey)key, NULL};
-    Move move = {.phase = "attributes", .n = 1, .things = &all, .make = without_attribute, .one_by_one = true};
+    Move move = {.phase = "attributes", .n = 1, .things = &all, .make = without_attribute, .any_size = true, .one_by_one = true};
     if (reduce_try(r, &move)) {
       changed = true;
       continue;
@@ -69,7 +69,7 @@ static bool strip_attributes(Reducer *r) {
       for (const HlInst *inst = comp->first; inst && n < FEW; inst = inst->next)
         if (hl_has_attr(inst, (HlAttrKey)key))
           places[n++] = (Place){(HlAttrKey)key, hl_arena_printf(r->arena, "%s", inst->name->text)};
-    move = (Move){.phase = "attributes", .n = n, .things = places, .make = without_attribute, .one_by_one = true};
+    move = (Move){.phase = "attributes", .n = n, .things = places, .make = without_attribute, .any_size = true, .one_by_one = true};
     changed |= n > 1 && reduce_try(r, &move);
   }
   return changed;
@@ -101,7 +101,7 @@ static void drop_layouts(HlModule *m) {
       const HlShape *plain = hl_shape_without_layout(m->shapes, inst->shape);
       hl_set_shape(inst, hl_shape_with_default_layout(m->shapes, plain));
     }
-  hl_forget_interface(m);
+  hl_set_entry_layout(m, 0, NULL, NULL);
 }
 
 static HlModule *without_part(Reducer *r, const Move *move, const int *thing, int n, HlBuf *what) {
@@ -156,7 +156,7 @@ static HlModule *without_part(Reducer *r, const Move *move, const int *thing, in
 }
 
 bool reduce_attributes(Reducer *r) {
-  Move move = {.phase = "header", .n = PART_COUNT, .make = without_part, .one_by_one = true};
+  Move move = {.phase = "header", .n = PART_COUNT, .make = without_part, .any_size = true, .one_by_one = true, .header = true};
   const bool changed = reduce_try(r, &move);
   return strip_attributes(r) || changed;
 }
@@ -229,7 +229,7 @@ bool reduce_constants(Reducer *r) {
       for (const HlInst *inst = comp->first; inst && n < MOST; inst = inst->next)
         if (is_number(inst))
           things[n++] = (Constant){hl_arena_printf(r->arena, "%s", inst->name->text), choice};
-    Move move = {.phase = "constants", .n = n, .things = things, .make = with_constants};
+    Move move = {.phase = "constants", .n = n, .things = things, .make = with_constants, .any_size = true};
     changed |= n > 0 && reduce_try(r, &move);
   }
   return changed;
@@ -300,7 +300,7 @@ bool reduce_inputs(Reducer *r) {
     for (int k = 0; k < r->m->entry->n_params; k++)
       for (int piece = 0; is_dense(r->args[k]) && piece < (how == PIECE && r->args[k]->n > 1 ? PIECES : 1); piece++)
         things[n++] = (Value){k, how, piece};
-    Move move = {.phase = "inputs", .n = n, .things = things, .make_args = with_values};
+    Move move = {.phase = "inputs", .n = n, .things = things, .make_args = with_values, .any_size = true};
     changed |= n > 0 && reduce_try(r, &move);
   }
   return changed;
@@ -331,6 +331,6 @@ static HlLiteral **same_values(Reducer *r, const Move *move, const int *thing, i
 
 bool reduce_names(Reducer *r) {
   Move move = {.phase = "names", .n = 1, .make = with_plain_names,
-               .make_args = r->args ? same_values : NULL, .one_by_one = true};
+               .make_args = r->args ? same_values : NULL, .any_size = true, .one_by_one = true};
   return reduce_try(r, &move);
 }

@@ -145,7 +145,7 @@ bool reduce_entry(Reducer *r) {
   Thing *things = HL_ARRAY(r->arena, Thing, n + 1);
   for (int k = 0; k < n; k++)
     things[k].name = hl_arena_printf(r->arena, "%s", list[k]->name->text);
-  Move move = {.phase = "entry", .n = n, .things = things, .make = other_entry, .one_by_one = true};
+  Move move = {.phase = "entry", .n = n, .things = things, .make = other_entry, .any_size = true, .one_by_one = true};
   return reduce_try(r, &move);
 }
 
@@ -277,7 +277,7 @@ bool reduce_inline(Reducer *r) {
       for (int k = BODY_ONCE; inst->op == HL_OP_WHILE && k <= NEVER; k++)
         things[n++] = (Thing){name, k};
     }
-  Move move = {.phase = "inline", .n = n, .things = things, .make = with_inlined};
+  Move move = {.phase = "inline", .n = n, .things = things, .make = with_inlined, .any_size = true};
   return reduce_try(r, &move);
 }
 

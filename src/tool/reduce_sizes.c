@@ -227,7 +227,7 @@ bool reduce_sizes(Reducer *r) {
       for (int i = 0; i < HL_COUNT_OF(wishes); i++)
         if (wishes[i] > 0 && wishes[i] < from && (i == 0 || wishes[i] != wishes[i - 1]))
           changes[n_changes++] = (Change){from, wishes[i], multiples};
-    Move move = {.phase = "sizes", .n = n_changes, .things = changes, .make = with_sizes, .one_by_one = true};
+    Move move = {.phase = "sizes", .n = n_changes, .things = changes, .make = with_sizes, .any_size = true, .one_by_one = true};
     changed |= reduce_try(r, &move);
   }
   return changed;
