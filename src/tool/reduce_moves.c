@@ -99,8 +99,28 @@ static HlModule *without_results(Reducer *r, const Move *move, const int *thing,
   return close_copy(&f, good);
 }
 
+// Of a tuple that is made elsewhere one element.
+static HlModule *with_one_element(Reducer *r, const Move *move, const int *thing, int n, HlBuf *what) {
+  HlModule *m = hl_clone(r->cx, r->m);
+  HlInst *root = m ? m->entry->root : NULL;
+  if (!root || !hl_shape_is_tuple(root->shape) || *thing >= root->shape->rank || root->op == HL_OP_PARAMETER) {
+    hl_module_free(m);
+    return NULL;
+  }
+  HlInst *element = hl_inst_new(m->entry, HL_OP_GET_TUPLE_ELEMENT, root->shape->element[*thing],
+                                hl_fresh_name(m, "element"), 1, &root);
+  hl_set_int(element, HL_A_INDEX, *thing);
+  hl_set_root(m->entry, element);
+  hl_buf_printf(what, "all but element %d of result '%s'", *thing, root->name->text);
+  return m;
+}
+
 bool reduce_results(Reducer *r) {
   const HlInst *root = r->m->entry->root;
+  if (root->op != HL_OP_TUPLE && hl_shape_is_tuple(root->shape)) {
+    Move one = {.phase = "results", .n = root->shape->rank, .make = with_one_element, .any_size = true, .one_by_one = true};
+    return reduce_try(r, &one);
+  }
   if (root->op != HL_OP_TUPLE || root->n_operands < 2)
     return false;
   Thing *things = HL_ARRAY(r->arena, Thing, root->n_operands + 1);
