@@ -93,7 +93,7 @@ typedef enum HlReduceEnd {
   HL_REDUCE_DONE,              // nothing less was found
   HL_REDUCE_FINE,              // the module does not fail
   HL_REDUCE_TIME,              // the time was up
-  HL_REDUCE_INTERRUPTED        // hl_cx_cancel: taken back, the best so far is there
+  HL_REDUCE_INTERRUPTED        // hl_cx_cancel, which is taken back; within hl_try that ends the try, with the best in its file
 } HlReduceEnd;
 
 typedef struct HlReduction {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "cli/extract.h"
 #include "cli/json.h"
 #include "cli/test.h"
@@ -17,12 +18,15 @@ typedef struct Job {
   HlReduceOptions options;
   HlBuf steps;  // with --json
   int n_steps;
+  int64_t best;  // instructions of what is in the file; 0: nothing is
+  pid_t owner;
 } Job;
 
 // --- Reports --------------------------------------------------------------------------------------------
 
 static void say_step(void *user, const HlReduceStep *step) {
   Job *job = user;
+  job->best = step->after;
   if (job->cli->json) {
     json_open(&job->steps, NULL, '{');
     json_text(&job->steps, "phase", step->phase);
@@ -92,6 +96,16 @@ static void report_json(Job *job, const HlReduction *r) {
   hl_buf_free(&rule);
 }
 
+// Where an interruption leaves things.
+static void say_where(void *user) {
+  const Job *job = user;
+  if (job->owner != getpid() || job->best == 0)
+    return;
+  fflush(stdout);
+  fprintf(stderr, "the best so far, %" PRId64 " instructions, is in %s: --resume goes on with it\n", job->best,
+          job->options.out);
+}
+
 // The exit status that what was found asks for; the errors go into the context.
 static int judge(Job *job, const HlModule *m, const HlReduction *r) {
   HlCx *cx = job->cli->cx;
@@ -117,7 +131,10 @@ static void reduce_module(Job *job, const HlFile *file, const HlModule *m) {
   HlReduction r;
   job->options.recorded = &file->recorded;
   job->options.exported = file->exported;
+  job->owner = getpid();
+  base_hold(job, say_where);
   const bool ok = hl_reduce(cli->cx, m, &job->test, &job->options, &r);
+  base_drop(job);
   cli_progress(cli, NULL);
   if (ok)
     judge(job, m, &r);

@@ -15,7 +15,6 @@
 
 #include "base/memory.h"
 
-enum { NO_SUCH_COMMAND = 127 };
 static const double look_every = 0.2;  // seconds between two looks at how much memory is used
 
 // --- Memory -----------------------------------------------------------------------------------------
@@ -83,7 +82,7 @@ static void be_child(const Child *child, const ChildJob *job) {
     putenv(job->env[k]);
   execvp(job->argv[0], job->argv);
   dprintf(STDERR_FILENO, "cannot run '%s': %s\n", job->argv[0], strerror(errno));
-  _exit(NO_SUCH_COMMAND);
+  _exit(CHILD_NO_COMMAND);
 }
 
 static void let_go(void *thing) {
@@ -161,6 +160,7 @@ void child_nap(const Child *child) {
 
 bool child_wait(HlCx *cx, Child *child) {
   while (!child_ended(child)) {
+    base_look();
     if (hl_cx_is_cancelled(cx)) {
       child_kill(child);
       return false;

@@ -28,6 +28,9 @@ typedef struct ChildJob {
   char *const *env;        // NAME=VALUE to be set for the command, ends with NULL; NULL: none
 } ChildJob;
 
+// The exit status where there is no such command; "cannot run 'WORD': WHY" is what it has printed then.
+enum { CHILD_NO_COMMAND = 127 };
+
 // Starts it; `child` has log and limits, and stays where it is until the child has ended. False after reporting.
 bool child_start(HlCx *cx, Child *child, const ChildJob *job);
 // Looks whether it has ended, or has to end; true: it has.

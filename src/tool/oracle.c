@@ -255,9 +255,24 @@ static int need_of(const HlTest *test) {
   return test->need > 0 ? test->need : 1;
 }
 
-static void judge(Question *q) {
+// That there is no such command is not what was asked.
+static bool could_run(Question *q) {
+  Oracle *o = q->oracle;
+  HlBuf text = {0};
+  const bool none = !o->has_first && o->test->ask == HL_ASK_COMMAND && q->child.end == CHILD_EXITED &&
+                    q->child.status == CHILD_NO_COMMAND && read_log(q, &text) &&
+                    strncmp(text.at, "cannot run ", 11) == 0;
+  if (none)
+    hl_error(o->cx, (HlPos){0}, "%.*s", (int)strcspn(text.at, "\n"), text.at);
+  hl_buf_free(&text);
+  return !none;
+}
+
+static bool judge(Question *q) {
   Oracle *o = q->oracle;
   Outcome it = {q->child.end, q->child.status, ""};
+  if (!could_run(q))
+    return false;
   if (o->test->same_pass)
     it.said = oracle_last_words(q, o->arena);
   if (q->child.end == CHILD_EXITED && q->child.seconds > o->slowest)
@@ -275,6 +290,7 @@ static void judge(Question *q) {
     q->verdict = BAD;
   else if (q->fails + runs - q->runs < need)
     q->verdict = GOOD;
+  return true;
 }
 
 // --- Asking -------------------------------------------------------------------------------------------
@@ -352,8 +368,7 @@ bool oracle_ask(Oracle *o, Question *q, const HlModule *m, HlLiteral *const *arg
 bool oracle_look(Question *q) {
   if (q->verdict != OPEN || !child_ended(&q->child))
     return true;
-  judge(q);
-  return q->verdict != OPEN || start(q);
+  return judge(q) && (q->verdict != OPEN || start(q));
 }
 
 void oracle_drop(Question *q) {
@@ -371,6 +386,7 @@ bool oracle_wait(Oracle *o, const HlModule *m, HlLiteral *const *args, Verdict *
   bool ok = oracle_ask(o, &q, m, args);
   while (ok && q.verdict == OPEN) {
     child_nap(&q.child);
+    base_look();
     ok = !hl_cx_is_cancelled(o->cx) && oracle_look(&q);
   }
   *out = q.verdict;

@@ -152,7 +152,9 @@ static void tell(Reducer *r, const char *phase) {
     r->options->progress(r->options->user, &progress);
 }
 
+// In a try that is cancelled this is where it ends: the best is in its file.
 static bool goes_on(Reducer *r) {
+  base_look();
   if (hl_cx_is_cancelled(r->cx)) {
     hl_cx_resume(r->cx);
     r->out->end = HL_REDUCE_INTERRUPTED;
