@@ -20,6 +20,7 @@ typedef enum HlAsk {
   HL_ASK_COMMAND,              // the command
   HL_ASK_RUN,                  // a platform compiles and runs it; where `compare` is set, its results are compared with the interpreter's
   HL_ASK_PASSES,               // the passes run over it, and it is evaluated before and after each (hl_check_each)
+  HL_ASK_EXPECT,               // the interpreter, for the results `expect`
   HL_ASK_XLA                   // XLA, by a Python with jaxlib, compiles and runs it: results are compared with the interpreter's
 } HlAsk;
 // Which answer is the failure.
@@ -45,6 +46,7 @@ typedef struct HlTest {
   const char *passes;          // PASSES: a pipeline
   const HlEngineOptions *engine;
   bool same_pass;              // only the pass and rule that the first module names count
+  const char *expect;          // EXPECT: .npz of r0, r1, ...
   const char *python;          // XLA; NULL: python3
   const char *xla_flags;       // beside the environment's; NULL
   HlMaybeFloat tolerance;      // of results
@@ -100,7 +102,7 @@ typedef struct HlReduction {
   HlReduceEnd end;
   HlModule *m;                 // the least that fails; NULL: FINE
   const char *file, *args;     // where it was written; args NULL: the test wants none
-  const char *how;             // how the first run that failed ended, in words: "exit status 1"
+  const char *how;             // how the first run that failed (FINE: the last one) ended, in words: "exit status 1"
   bool verified;               // the file, tried once more, fails
   int64_t before, after;       // instructions
   int64_t tries, runs, repeated, invalid;  // candidates tried, runs of the test, candidates met before, not valid HLO

@@ -75,12 +75,13 @@ static void report_json(Job *job, const HlReduction *r) {
   json_text(out, "test", rule.at);
   json_text(out, "end", ends[r->end]);
   json_int(out, "before", r->before);
+  if (r->how)
+    json_text(out, "how", r->how);
   if (r->m) {
     const HlTextOptions full = {.large_constants = HL_ON};
     HlBuf text = {0};
     hl_text_print(job->cli->cx, r->m, &full, &text);
     json_int(out, "after", r->after);
-    json_text(out, "how", r->how);
     json_bool(out, "verified", r->verified);
     json_text(out, "path", r->file);
     if (r->args)
@@ -110,8 +111,8 @@ static void say_where(void *user) {
 static int judge(Job *job, const HlModule *m, const HlReduction *r) {
   HlCx *cx = job->cli->cx;
   if (r->end == HL_REDUCE_FINE) {
-    hl_error_kind(cx, HL_DIFFERS, (HlPos){0}, "module %s is not bad: there is nothing to reduce",
-                  m->name->text);
+    hl_error_kind(cx, HL_DIFFERS, (HlPos){0}, "module %s is not bad (%s): there is nothing to reduce",
+                  m->name->text, r->how);
     hl_hint(cx, job->test.runs > 1 ? "none of its runs was; --runs=N asks more often"
                                    : "if it is at times, --runs=N asks N times");
   } else if (r->end == HL_REDUCE_INTERRUPTED && r->m) {

@@ -73,11 +73,10 @@ static void be_child(const Child *child, const ChildJob *job) {
     close(out);
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
-  if (!job->argv) {
-    const int status = job->work(job->user);
-    fflush(NULL);
+  const int status = job->work ? job->work(job->user) : 0;
+  fflush(NULL);
+  if (status != 0 || !job->argv)
     _exit(status);
-  }
   for (int k = 0; job->env && job->env[k]; k++)
     putenv(job->env[k]);
   execvp(job->argv[0], job->argv);

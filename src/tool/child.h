@@ -22,8 +22,8 @@ typedef struct Child {
 } Child;
 
 typedef struct ChildJob {
-  char *const *argv;       // ends with NULL; NULL: the function
-  int (*work)(void *user); // what it returns is the exit status
+  int (*work)(void *user); // what it returns is the exit status; NULL: the command alone
+  char *const *argv;       // runs then, if that was 0; ends with NULL; NULL: the function alone
   void *user;
   char *const *env;        // NAME=VALUE to be set for the command, ends with NULL; NULL: none
 } ChildJob;

@@ -19,11 +19,49 @@
 #include "hilo/replay.h"
 #include "hilo/session.h"
 #include "hilo/text.h"
-#include "tool/reduce.h"
 #include "tool/xla.h"
 
 enum { MOST_LOG = 16 << 20, MOST_SAID = 400 };
 static const double first_limit = 600, least_limit = 10;  // seconds
+
+// --- Files --------------------------------------------------------------------------------------------
+
+static bool write_plain(HlCx *cx, const char *path, const HlBuf *text) {
+  FILE *file = fopen(path, "wb");
+  bool ok = file && fwrite(text->at, 1, text->n, file) == text->n;
+  if (file && fclose(file) != 0)
+    ok = false;
+  return ok || hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot write %s", path);
+}
+
+bool oracle_write_args(HlCx *cx, HlLiteral *const *args, int n, const char *path) {
+  HlArena *arena = hl_arena_new();
+  int n_leaves = 0, number = 0;
+  for (int k = 0; k < n; k++)
+    n_leaves += (int)hl_shape_leaves(args[k]->shape);
+  const char **names = HL_ARRAY(arena, const char *, n_leaves + 1);
+  HlLiteral **arrays = HL_ARRAY(arena, HlLiteral *, n_leaves + 1);
+  for (int k = 0; k < n; k++) {
+    int n_own;
+    const HlLiteral **leaf = hl_flatten(arena, args[k], &n_own);
+    for (int i = 0; i < n_own; i++, number++) {
+      names[number] = hl_arena_printf(arena, "a%d", number);
+      arrays[number] = (HlLiteral *)leaf[i];
+    }
+  }
+  const bool ok = hl_npz_write(cx, path, number, names, arrays);
+  hl_arena_free(arena);
+  return ok;
+}
+
+static bool write_text(const Question *q) {
+  const HlTextOptions full = {.large_constants = HL_ON};
+  HlBuf text = {0};
+  hl_text_print(q->oracle->cx, q->m, &full, &text);
+  const bool ok = write_plain(q->oracle->cx, q->file, &text);
+  hl_buf_free(&text);
+  return ok;
+}
 
 // --- The tests that are built in, in the child --------------------------------------------------------
 
@@ -42,7 +80,7 @@ static int failed(HlCx *cx) {
 
 static HlRecorded record_of(const Question *q, HlLiteral ***room) {
   *room = (HlLiteral **)(uintptr_t)q->args;
-  return (HlRecorded){.devices = 1, .n_arguments = q->m->entry->n_params, .arguments = room};
+  return (HlRecorded){.devices = 1, .n_arguments = q->n_args, .arguments = room};
 }
 
 static int answer(HlCx *cx, bool ok, const HlReplay *replay) {
@@ -113,14 +151,32 @@ static int ask_xla(const Question *q) {
   return answer(cx, hl_replay(cx, q->m, &recorded, &how, &replay), &replay);
 }
 
-static int ask_built_in(void *user) {
-  const Question *q = user;
-  hl_cx_clear(q->oracle->cx);
+static int ask_expect(const Question *q) {
+  const HlTest *test = q->oracle->test;
+  HlCx *cx = q->oracle->cx;
+  HlLiteral **room;
+  const HlRecorded recorded = record_of(q, &room);
+  const HlReplayOptions how = {.expect = test->expect,
+                               .tolerance = test->tolerance,
+                               .seed = test->seed,
+                               .eval = {.seed = test->seed, .no_checks = true}};
+  HlReplay replay;
+  return answer(cx, hl_replay(cx, q->m, &recorded, &how, &replay), &replay);
+}
+
+// In the child: makes the module, if it has to be made; a command gets it as a file then.
+static int work(void *user) {
+  Question *q = user;
+  HlCx *cx = q->oracle->cx;
+  hl_cx_clear(cx);
+  if (q->make && !(q->m = q->make(q->user)))
+    return failed(cx);
   switch (q->oracle->test->ask) {
   case HL_ASK_RUN: return ask_run(q);
   case HL_ASK_PASSES: return ask_passes(q);
   case HL_ASK_XLA: return ask_xla(q);
-  default: return HL_FAILED;
+  case HL_ASK_EXPECT: return ask_expect(q);
+  default: return !q->make || write_text(q) ? 0 : HL_FAILED;
   }
 }
 
@@ -183,8 +239,8 @@ void outcome_print(const Outcome *outcome, HlBuf *out) {
     hl_buf_printf(out, ", '%s'", outcome->said);
 }
 
-static bool read_log(const Question *q, HlBuf *out) {
-  FILE *file = fopen(q->log, "rb");
+bool oracle_read_log(const char *path, HlBuf *out) {
+  FILE *file = fopen(path, "rb");
   if (!file)
     return false;
   char room[1 << 14];
@@ -200,7 +256,7 @@ static bool read_log(const Question *q, HlBuf *out) {
 
 static bool log_matches(const Question *q) {
   HlBuf text = {0};
-  const bool found = read_log(q, &text) && regex_matches(q->oracle->pattern, text.at);
+  const bool found = oracle_read_log(q->log, &text) && regex_matches(q->oracle->pattern, text.at);
   hl_buf_free(&text);
   return found;
 }
@@ -208,7 +264,7 @@ static bool log_matches(const Question *q) {
 const char *oracle_last_words(const Question *q, HlArena *arena) {
   HlBuf text = {0};
   const char *out = "";
-  if (read_log(q, &text) && text.n > 1) {
+  if (oracle_read_log(q->log, &text) && text.n > 1) {
     size_t n = text.n - 1;
     while (n > 0 && (text.at[n - 1] == '\n' || text.at[n - 1] == ' '))
       n--;
@@ -228,8 +284,9 @@ static bool is_crash(const Outcome *o) {
 static bool is_same(const Oracle *o, const Outcome *it) {
   if (it->end == CHILD_TIMED_OUT || it->end == CHILD_TOO_BIG)
     return false;
-  if (!o->has_first)
-    return it->end == CHILD_SIGNALLED || it->status != 0;
+  if (!o->has_first)  // of the tests built in other exit statuses say that they could not be made
+    return it->end == CHILD_SIGNALLED ||
+           (o->test->ask == HL_ASK_COMMAND ? it->status != 0 : it->status == HL_DIFFERS);
   return it->end == o->first.end && it->status == o->first.status &&
          strcmp(it->said, o->first.said) == 0;
 }
@@ -260,7 +317,7 @@ static bool could_run(Question *q) {
   Oracle *o = q->oracle;
   HlBuf text = {0};
   const bool none = !o->has_first && o->test->ask == HL_ASK_COMMAND && q->child.end == CHILD_EXITED &&
-                    q->child.status == CHILD_NO_COMMAND && read_log(q, &text) &&
+                    q->child.status == CHILD_NO_COMMAND && oracle_read_log(q->log, &text) &&
                     strncmp(text.at, "cannot run ", 11) == 0;
   if (none)
     hl_error(o->cx, (HlPos){0}, "%.*s", (int)strcspn(text.at, "\n"), text.at);
@@ -278,6 +335,8 @@ static bool judge(Question *q) {
   if (q->child.end == CHILD_EXITED && q->child.seconds > o->slowest)
     o->slowest = q->child.seconds;
   const bool bad = is_bad(q, &it);
+  if (!bad && !o->has_first)
+    o->good = (Outcome){it.end, it.status, oracle_last_words(q, o->arena)};
   if (bad && !o->has_first) {
     o->first = it;
     o->has_first = true;
@@ -313,26 +372,6 @@ void oracle_close(Oracle *o) {
   *o = (Oracle){0};
 }
 
-static bool write_plain(HlCx *cx, const char *path, const HlBuf *text) {
-  FILE *file = fopen(path, "wb");
-  bool ok = file && fwrite(text->at, 1, text->n, file) == text->n;
-  if (file && fclose(file) != 0)
-    ok = false;
-  return ok || hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot write %s", path);
-}
-
-static bool write_files(Question *q) {
-  const HlTextOptions full = {.large_constants = HL_ON};
-  HlCx *cx = q->oracle->cx;
-  if (q->oracle->test->ask != HL_ASK_COMMAND)
-    return true;
-  HlBuf text = {0};
-  hl_text_print(cx, q->m, &full, &text);
-  bool ok = write_plain(cx, q->file, &text);
-  hl_buf_free(&text);
-  return ok && (!q->oracle->wants_args || reduce_write_args(cx, q->m, q->args, q->args_file));
-}
-
 static double limit_of(const Oracle *o) {
   if (o->test->time_limit > 0)
     return o->test->time_limit;
@@ -345,7 +384,7 @@ static bool start(Question *q) {
   const int64_t memory = base_machine_memory();
   HlArena *arena = hl_arena_new();
   const ChildJob job = {.argv = o->test->ask == HL_ASK_COMMAND ? words_of(arena, q) : NULL,
-                        .work = ask_built_in,
+                        .work = work,
                         .user = q};
   q->child = (Child){.log = q->log, .time_limit = limit_of(o)};
   q->child.memory_limit = o->test->memory_limit > 0 ? o->test->memory_limit
@@ -356,13 +395,26 @@ static bool start(Question *q) {
   return ok;
 }
 
-bool oracle_ask(Oracle *o, Question *q, const HlModule *m, HlLiteral *const *args) {
-  *q = (Question){.m = m, .args = args, .oracle = o};
+static bool begin(Question *q) {
+  Oracle *o = q->oracle;
   const int number = o->serial++;
   snprintf(q->file, sizeof q->file, "%s/t%d.hlo", o->dir.path, number);
   snprintf(q->args_file, sizeof q->args_file, "%s/t%d.npz", o->dir.path, number);
   snprintf(q->log, sizeof q->log, "%s/t%d.log", o->dir.path, number);
-  return write_files(q) && start(q);
+  const bool is_command = o->test->ask == HL_ASK_COMMAND;
+  return (!is_command || q->make || write_text(q)) &&
+         (!is_command || !o->wants_args || oracle_write_args(o->cx, q->args, q->n_args, q->args_file)) && start(q);
+}
+
+bool oracle_ask(Oracle *o, Question *q, const HlModule *m, HlLiteral *const *args) {
+  *q = (Question){.m = m, .args = args, .n_args = m->entry->n_params, .oracle = o};
+  return begin(q);
+}
+
+bool oracle_ask_made(Oracle *o, Question *q, HlModule *(*make)(void *user), void *user,
+                     HlLiteral *const *args, int n_args) {
+  *q = (Question){.make = make, .user = user, .args = args, .n_args = n_args, .oracle = o};
+  return begin(q);
 }
 
 bool oracle_look(Question *q) {
@@ -381,14 +433,19 @@ void oracle_drop(Question *q) {
   q->oracle = NULL;
 }
 
+bool oracle_finish(Question *q) {
+  bool ok = true;
+  while (ok && q->verdict == OPEN) {
+    child_nap(&q->child);
+    base_look();
+    ok = !hl_cx_is_cancelled(q->oracle->cx) && oracle_look(q);
+  }
+  return ok;
+}
+
 bool oracle_wait(Oracle *o, const HlModule *m, HlLiteral *const *args, Verdict *out) {
   Question q;
-  bool ok = oracle_ask(o, &q, m, args);
-  while (ok && q.verdict == OPEN) {
-    child_nap(&q.child);
-    base_look();
-    ok = !hl_cx_is_cancelled(o->cx) && oracle_look(&q);
-  }
+  const bool ok = oracle_ask(o, &q, m, args) && oracle_finish(&q);
   *out = q.verdict;
   oracle_drop(&q);
   return ok;
@@ -406,6 +463,7 @@ void hl_test_rule(const HlTest *test, HlBuf *out) {
     hl_buf_printf(out, "%s %s", test->compare ? "the interpreter against" : "running on", test->platform);
     break;
   case HL_ASK_PASSES: hl_buf_printf(out, "results before and after %s", test->passes); break;
+  case HL_ASK_EXPECT: hl_buf_puts(out, "the interpreter's results"); break;
   case HL_ASK_XLA: hl_buf_puts(out, "the interpreter against XLA"); break;
   }
 }

@@ -121,7 +121,7 @@ static bool write_best(Reducer *r) {
   hl_text_print(r->cx, r->m, &full, &text);
   bool ok = hl_write_file(r->cx, r->out->file, text.at, text.n);
   hl_buf_free(&text);
-  return ok && (!r->args || reduce_write_args(r->cx, r->m, r->args, r->out->args));
+  return ok && (!r->args || oracle_write_args(r->cx, r->args, r->m->entry->n_params, r->out->args));
 }
 
 static bool accept(Reducer *r, const char *phase, Candidate *c) {
@@ -389,19 +389,33 @@ static bool verify_file(Reducer *r) {
   return ok || r->stopped;
 }
 
+static void keep_how(Reducer *r, const Outcome *outcome) {
+  HlBuf how = {0};
+  outcome_print(outcome, &how);
+  r->out->how = hl_arena_strndup(r->out->arena, how.at, how.n);
+  hl_buf_free(&how);
+}
+
+// Of the tests built in an exit status above 1 says that there is no result.
+static bool could_not_ask(const Reducer *r) {
+  const Outcome *it = &r->oracle.good;
+  return r->test->ask != HL_ASK_COMMAND && r->test->bad == HL_BAD_SAME && it->end == CHILD_EXITED &&
+         it->status >= HL_INVALID && it->status <= HL_LIMIT;
+}
+
 static bool reduce(Reducer *r) {
   bool bad = false;
   if (!fails(r, &bad))
     return false;
+  keep_how(r, bad ? &r->oracle.first : &r->oracle.good);
+  if (!bad && could_not_ask(r))
+    return hl_error_kind(r->cx, (HlErrorKind)r->oracle.good.status, (HlPos){0}, "the test cannot be made: %s",
+                         r->oracle.good.said);
   if (!bad) {
     if (!r->stopped)
       r->out->end = HL_REDUCE_FINE;
     return true;
   }
-  HlBuf how = {0};
-  outcome_print(&r->oracle.first, &how);
-  r->out->how = hl_arena_strndup(r->out->arena, how.at, how.n);
-  hl_buf_free(&how);
   if (!write_best(r))
     return false;
   run_rounds(r);

@@ -82,6 +82,5 @@ void values_alias(Reducer *r, const char *name, const char *as);   // a copy of 
 // NULL after reporting.
 HlLiteral **values_args(Reducer *r, const HlModule *m);
 void values_drop_args(HlLiteral **args, int n);  // NULL is fine
-bool reduce_write_args(HlCx *cx, const HlModule *m, HlLiteral *const *args, const char *path);
 
 #endif

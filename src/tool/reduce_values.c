@@ -236,23 +236,3 @@ void values_drop_args(HlLiteral **args, int n) {
     hl_literal_unref(args[k]);
   base_free(args);
 }
-
-bool reduce_write_args(HlCx *cx, const HlModule *m, HlLiteral *const *args, const char *path) {
-  HlArena *arena = hl_arena_new();
-  int n = 0, number = 0;
-  for (int k = 0; k < m->entry->n_params; k++)
-    n += (int)hl_shape_leaves(m->entry->params[k]->shape);
-  const char **names = HL_ARRAY(arena, const char *, n + 1);
-  HlLiteral **arrays = HL_ARRAY(arena, HlLiteral *, n + 1);
-  for (int k = 0; k < m->entry->n_params; k++) {
-    int n_leaves;
-    const HlLiteral **leaf = hl_flatten(arena, args[k], &n_leaves);
-    for (int i = 0; i < n_leaves; i++, number++) {
-      names[number] = hl_arena_printf(arena, "a%d", number);
-      arrays[number] = (HlLiteral *)leaf[i];
-    }
-  }
-  const bool ok = hl_npz_write(cx, path, number, names, arrays);
-  hl_arena_free(arena);
-  return ok;
-}

@@ -12,7 +12,7 @@
 #include "hilo/npy.h"
 #include "hilo/text.h"
 
-// MODULE ARGUMENTS RESULTS TYPES: compiles, runs, saves. Element types that NumPy has not travel as f32 or int8.
+// MODULE ARGUMENTS RESULTS TYPES: compiles, runs, saves; exit status 4: there is no jaxlib, 5: it failed. Element types that NumPy has not travel as f32 or int8.
 static const char driver[] =
     "import os, sys\n"
     "os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')\n"
@@ -23,7 +23,12 @@ static const char driver[] =
     "    from jax._src.lib import xla_client as xc\n"
     "    from jaxlib import _hlo, _jax\n"
     "except ImportError as e:\n"
-    "    sys.exit(f'no jaxlib that this can use: {e}')\n"
+    "    print(f'no jaxlib that this can use: {e}')\n"
+    "    sys.exit(4)\n"
+    "def fail(kind, e, trace):\n"
+    "    print(f'{kind.__name__}: {e}', flush=True)\n"
+    "    os._exit(5)\n"
+    "sys.excepthook = fail\n"
     "jax.config.update('jax_enable_x64', True)\n"
     "words = {'pred': 'bool', 'bf16': 'bfloat16', 'c64': 'complex64', 'c128': 'complex128'}\n"
     "def dtype(t):\n"
