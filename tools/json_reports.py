@@ -23,6 +23,9 @@ check program.mlir
 check sharded.jax_export
 stats before.hlo
 stats --computations before.hlo typo.hlo
+stats --by=scope --depth=2 --peak before.hlo
+stats --by=loop before.hlo
+stats --top=3 before.hlo
 stats program.jaxpr
 stats dir
 stats sharded.jax_export
