@@ -32,6 +32,9 @@ stats sharded.jax_export
 run before.hlo --args args.npz --expect results.npz --print
 run before.hlo --seed=1 --expect results.npz
 run before.hlo --args args.npz --platform=cpu --stats --profile trace.json
+run before.hlo --args args.npz --compare-with after.hlo
+run before.hlo --args args.npz --compare-with nothing.hlo
+run before.hlo --trace values.json
 run checks.mlir
 run two.hlo
 run typo.hlo

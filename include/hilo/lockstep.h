@@ -93,7 +93,8 @@ typedef struct HlLockstep {
   HlStepPair *pair;            // in the print order of the second program
   int n_pairs, n_different;    // n_different: pairs with a value that differs
   // Those from which different results come (or, where results are equal, other values that differ): what differs, while all
-  // that it is computed from, as far as it has partners, is equal. In the order in which they ran, constants last.
+  // that it is computed from, as far as it has partners, is equal. In the order in which they ran. What no argument has a part in counts only
+  // where there is nothing else.
   const HlStepPair **first;
   int n_first;
   // Where results differ and nothing that leads to them has a partner that differs: what has none, next to what is equal.

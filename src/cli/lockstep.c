@@ -50,10 +50,11 @@ static void inst_json(HlBuf *out, const HlInst *inst) {
 static void put_range(HlBuf *out, const HlValueRange *r) {
   if (r->n_nan + r->n_inf < r->n)
     hl_buf_printf(out, "from %.6g to %.6g, mean %.6g", r->low, r->high, r->mean);
+  const char *comma = r->n_nan + r->n_inf < r->n ? ", " : "";
   if (r->n_nan)
-    hl_buf_printf(out, ", %" PRId64 " nan", r->n_nan);
+    hl_buf_printf(out, "%s%" PRId64 " nan", comma, r->n_nan);
   if (r->n_inf)
-    hl_buf_printf(out, ", %" PRId64 " inf", r->n_inf);
+    hl_buf_printf(out, "%s%" PRId64 " inf", r->n_nan ? ", " : comma, r->n_inf);
 }
 
 static void range_json(HlBuf *out, const HlValueRange *r) {
@@ -112,25 +113,28 @@ static void put_mismatch(HlBuf *out, const HlStepPair *p) {
   hl_buf_putc(out, '\n');
 }
 
-static const char *state(const HlLockstep *found, const HlInst *inst) {
+// How an instruction stood when the first that differs read it.
+static const char *state(const HlLockstep *found, const HlInst *inst, const HlStepPair *first) {
   const HlStepPair *pair = hl_lockstep_pair(found, inst);
-  return !pair || pair->compared == 0 ? "without a partner" : pair->different ? "differs" : "equal";
+  if (!pair || pair->compared == 0)
+    return "without a partner";
+  return !pair->different ? "equal" : pair->time > first->time ? "equal then" : "differs";
 }
 
 enum { SHOWN = 10, DEEPEST = 6 };
 
 // What it is computed from, past what has no partner, until values are known.
-static void put_reads(HlBuf *out, const HlLockstep *found, const HlInst *inst, int depth,
-                      int *room) {
+static void put_reads(HlBuf *out, const HlLockstep *found, const HlStepPair *first,
+                      const HlInst *inst, int depth, int *room) {
   for (uint32_t k = 0; k<inst->n_operands && * room> 0; k++) {
     const HlInst *operand = inst->operands[k];
     const HlStepPair *pair = hl_lockstep_pair(found, operand);
     --*room;
-    hl_buf_printf(out, "           %*sit reads (%s) ", 2 * depth, "", state(found, operand));
+    hl_buf_printf(out, "           %*sit reads (%s) ", 2 * depth, "", state(found, operand, first));
     put_inst(out, operand);
     hl_buf_putc(out, '\n');
     if (depth < DEEPEST && (!pair || pair->compared == 0))
-      put_reads(out, found, operand, depth + 1, room);
+      put_reads(out, found, first, operand, depth + 1, room);
   }
 }
 
@@ -144,7 +148,7 @@ static void put_first(HlBuf *out, const HlLockstep *found, const HlStepPair *p) 
   hl_buf_puts(out, "           its partner is ");
   put_inst(out, p->a);
   hl_buf_putc(out, '\n');
-  put_reads(out, found, p->b, 0, &room);
+  put_reads(out, found, p, p->b, 0, &room);
 }
 
 static void put_others(HlBuf *out, const HlLockstep *found) {
@@ -219,7 +223,7 @@ static void pair_json(HlBuf *out, const HlLockstep *found, const HlStepPair *p) 
   for (uint32_t k = 0; k < p->b->n_operands; k++) {
     json_open(out, NULL, '{');
     inst_json(out, p->b->operands[k]);
-    json_text(out, "is", state(found, p->b->operands[k]));
+    json_text(out, "is", state(found, p->b->operands[k], p));
     json_close(out, '}');
   }
   json_close(out, ']');

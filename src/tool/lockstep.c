@@ -41,7 +41,7 @@ typedef struct Target {
   Source **source;  // whose value it may have; the first is the partner's
   int n_sources;
   int64_t *times;
-  bool due, done;     // its values are compared in this run; were in one before
+  bool due, done;  // its values are compared in this run; were in one before
   uint64_t order;  // of the first value that differs among all that were compared
 } Target;
 
@@ -126,6 +126,20 @@ static void find_sources(Lockstep *l, Target *t, const Map *kinds, HlDiffBy by) 
   t->n_sources = n;
 }
 
+// The results of both programs belong together, whatever made them.
+static void pair_results(Lockstep *l, const HlDiffRow **partner) {
+  const HlInst *a = l->a->entry->root, *b = l->b->entry->root;
+  const bool tuples =
+      a->op == HL_OP_TUPLE && b->op == HL_OP_TUPLE && a->n_operands == b->n_operands;
+  for (uint32_t k = 0; k < (tuples ? b->n_operands : 1); k++) {
+    const HlInst *x = tuples ? a->operands[k] : a, *y = tuples ? b->operands[k] : b;
+    HlDiffRow *row = HL_NEW(l->arena, HlDiffRow);
+    *row = (HlDiffRow){.a = x, .b = y, .by = HL_BY_PLACE};
+    if (may_pair(x, y) && !partner[y->serial])
+      partner[y->serial] = row;
+  }
+}
+
 // Of several rows of one instruction the first counts that may pair: hl_diff has the surest first.
 static void pair_up(Lockstep *l, const HlDiff *diff) {
   HlLockstep *out = l->out;
@@ -135,6 +149,7 @@ static void pair_up(Lockstep *l, const HlDiff *diff) {
     if (row->verdict != HL_DIFF_FOLDED && may_pair(row->a, row->b) && !partner[row->b->serial])
       partner[row->b->serial] = row;
   }
+  pair_results(l, partner);
   out->pair = HL_ARRAY(l->arena, HlStepPair, hl_count_instructions(l->b) + 1);
   l->target = HL_ARRAY(l->arena, Target, hl_count_instructions(l->b) + 1);
   l->source = HL_ARRAY(l->arena, Source, hl_count_instructions(l->a) + 1);
@@ -388,7 +403,7 @@ typedef struct Walk {
   Lockstep *l;
   Insts *callers;        // by computation id
   uint32_t *seen, turn;  // by serial: the turn in which it was
-  Insts todo, different, alone;
+  Insts todo, different, fixed, alone;
 } Walk;
 
 static Insts *find_callers(Lockstep *l) {
@@ -405,9 +420,28 @@ static const Target *target_at(const Lockstep *l, const HlInst *b) {
   return place ? &l->target[place - 1] : NULL;
 }
 
+// What no argument has a part in: constants that differ are most often the same program in other words, such as a quotient
+// that became a product. They are no place to begin with, unless there is no other.
+static bool is_fixed(const HlInst *inst, int depth) {
+  if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_IOTA)
+    return true;
+  if (inst->n_operands == 0 || inst->n_calls > 0 || depth == 0)
+    return false;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (!is_fixed(inst->operands[k], depth - 1))
+      return false;
+  return true;
+}
+
+enum { FIXED_DEPTH = 4 };
+
 static int state_of(const Lockstep *l, const HlInst *b) {
   const Target *t = target_at(l, b);
-  return !t || t->pair->compared == 0 ? NOT_COMPARED : t->pair->different > 0;
+  if (!t || t->pair->compared == 0)
+    return NOT_COMPARED;
+  if (t->pair->different == 0)
+    return 0;
+  return is_fixed(t->pair->a, FIXED_DEPTH) && is_fixed(b, FIXED_DEPTH) ? NOT_COMPARED : 1;
 }
 
 static void go_to(Walk *w, const HlInst *inst) {
@@ -466,15 +500,8 @@ static void begin_walk(Walk *w) {
         go_to(w, elements ? root->operands[k] : root);
 }
 
-// Two constants that differ are most often the same program in other words (a quotient that became a product): last.
-static bool are_constants(const Target *t) {
-  return t->pair->a->op == HL_OP_CONSTANT && t->pair->b->op == HL_OP_CONSTANT;
-}
-
 static int by_order(const void *a, const void *b) {
   const Target *x = *(const Target *const *)a, *y = *(const Target *const *)b;
-  if (are_constants(x) != are_constants(y))
-    return are_constants(x) ? 1 : -1;
   return (x->order > y->order) - (x->order < y->order);
 }
 
@@ -502,12 +529,17 @@ static void find_first(Lockstep *l) {
   begin_walk(&w);
   while (w.todo.n > 0) {
     const HlInst *at = w.todo.at[--w.todo.n];
+    const Target *t = target_at(l, at);
     if (state_of(l, at) == 1)
       vec_push_in(l->arena, &w.different, at);
+    else if (t && t->pair->different)
+      vec_push_in(l->arena, &w.fixed, at);
     else if (gives_array(at))
       vec_push_in(l->arena, &w.alone, at);
     go_on(&w, at);
   }
+  if (w.different.n == 0)
+    w.different = w.fixed;
   const Target **order = HL_ARRAY(l->arena, const Target *, w.different.n + 1);
   for (int k = 0; k < w.different.n; k++)
     order[k] = target_at(l, w.different.at[k]);
