@@ -6,8 +6,9 @@
 #include "cli/equations.h"
 #include "cli/json.h"
 #include "cli/load.h"
-#include "cli/numbers.h"
-#include "cli/stats_table.h"
+#include "cli/shares.h"
+#include "cli/table.h"
+#include "hilo/dump_names.h"
 #include "tool/stats.h"
 
 // --- Text ---------------------------------------------------------------------------------------
@@ -137,12 +138,53 @@ static void add_comps(HlBuf *out, const HlModule *m) {
   hl_arena_free(arena);
 }
 
+// --- A row for each module ------------------------------------------------------------------------
+
+static const char *const table_heads[] = {"module",  "stage",  ">instr", ">fusions",
+                                          ">flops",  ">bytes", ">peak",  ">params",
+                                          ">consts", ">sent",  "file"};
+
+static void begin_table(Table *t) {
+  table_begin(t, table_heads, HL_COUNT_OF(table_heads));
+}
+
+static void put_numbers(Table *t, const Stats *s) {
+  table_text(t, "%" PRId64, s->instructions);
+  table_text(t, "%" PRId64, s->fusions);
+  table_number(t, s->cost.flops);
+  table_bytes(t, s->cost.bytes_read + s->cost.bytes_written);
+  table_bytes(t, s->peak_memory);
+  table_bytes(t, s->parameter_bytes);
+  table_bytes(t, s->constant_bytes);
+  table_bytes(t, s->cost.collective_bytes);
+}
+
+static void add_table_row(Table *t, const char *path, const char *module, const Stats *s) {
+  HlArena *arena = hl_arena_new();
+  const HlStage stage = hl_dump_name_read(arena, path).stage;
+  hl_arena_free(arena);
+  table_row(t);
+  table_text(t, "%s", module);
+  table_text(t, "%s", stage == HL_STAGE_OTHER ? "" : hl_stage_text(stage));
+  put_numbers(t, s);
+  table_text(t, "%s", path);
+}
+
+static void end_table(Table *t, const Stats *total, HlBuf *out) {
+  table_row(t);
+  table_text(t, "all %" PRId64 " module%s", total->modules, total->modules == 1 ? "" : "s");
+  table_text(t, "%s", "");
+  put_numbers(t, total);
+  table_print(t, out);
+}
+
 // --- The command ------------------------------------------------------------------------------------
 
 typedef struct Report {
   HlBuf text;
   Stats total;
   Table table;
+  CliShares shares;
 } Report;
 
 static void report_module(Cli *cli, const char *path, const HlModule *m, bool is_jaxpr, Report *r) {
@@ -154,22 +196,24 @@ static void report_module(Cli *cli, const char *path, const HlModule *m, bool is
     stats_json(&cli->report, &s);
     if (cli_flag(cli, "--computations"))
       stats_comps_json(&cli->report, m);
+    cli_shares(cli, &r->shares, m, &cli->report);
     if (is_jaxpr)
       cli_equations_json(cli, m, &cli->report);
     json_close(&cli->report, '}');
     return;
   }
   if (cli_flag(cli, "--table")) {
-    stats_table_row(&r->table, path, m->name->text, &s);
+    add_table_row(&r->table, path, m->name->text, &s);
     return;
   }
   hl_buf_printf(&r->text, "%s%s: module %s\n", r->total.modules > 1 ? "\n" : "", path,
                 m->name->text);
   add_summary(&r->text, &s);
-  if (!cli_flag(cli, "--brief"))
+  if (!cli_flag(cli, "--brief") && !r->shares.costs && !r->shares.peak)
     add_tables(&r->text, &s);
   if (cli_flag(cli, "--computations"))
     add_comps(&r->text, m);
+  cli_shares(cli, &r->shares, m, &r->text);
   if (is_jaxpr && !cli_flag(cli, "--brief"))
     cli_equations(cli, m, &r->text);
   cli_progress(cli, NULL);
@@ -206,7 +250,7 @@ static void report_total(Cli *cli, int skipped, Report *r) {
     return;
   }
   if (cli_flag(cli, "--table")) {
-    stats_table_end(&r->table, &r->total, &r->text);
+    end_table(&r->table, &r->total, &r->text);
     if (skipped)
       hl_buf_printf(&r->text, "%d other file%s skipped\n", skipped, skipped == 1 ? "" : "s");
     cli_print(&r->text);
@@ -226,8 +270,13 @@ static int run(Cli *cli) {
   if (status)
     return status;
   Report report = {0};
+  if (!cli_shares_read(cli, &report.shares)) {
+    cli_shares_free(&report.shares);
+    cli_files_free(&files);
+    return cli_worse(CLI_USAGE, cli_flush(cli));
+  }
   if (cli_flag(cli, "--table"))
-    stats_table_begin(&report.table);
+    begin_table(&report.table);
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k].at);
@@ -236,6 +285,7 @@ static int run(Cli *cli) {
   cli_progress(cli, NULL);
   report_total(cli, files.skipped, &report);
   hl_buf_free(&report.text);
+  cli_shares_free(&report.shares);
   return cli_worse(status, cli_end_files(cli, &files));
 }
 
@@ -244,13 +294,14 @@ static const CliOption options[] = {
     {"--table", NULL,
      "one table, a row for each module, the last for all: a whole dump at a glance"},
     {"--brief", NULL, "only the summary of each module, without its tables"},
+    CLI_SHARES_OPTIONS,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
 };
 
 const CliCommand cli_stats = {
     .name = "stats",
-    .usage = "FILE... [--computations]",
+    .usage = "FILE... [--by=WHAT] [--peak] [--computations]",
     .summary = "count ops, flops, bytes, memory, collectives",
     .about =
         "Shows for each module: instructions, parameters, constants and their bytes, fusions and "
@@ -263,10 +314,23 @@ const CliCommand cli_stats = {
         "counts. "
         "Of a "
         "jaxpr a table\n"
-        "follows of its equations beside the instructions that each became.",
-    .examples = "  hilo stats m.hlo                   what is in it, and what it costs\n"
-                "  hilo stats --table dump/           a row for each module of a dump\n"
-                "  hilo stats --brief dump/           every module of a dump, and all together\n",
+        "follows of its equations beside the instructions that each became.\n"
+        "\n"
+        "--by tells where the cost is, loops counted as often as they turn: a step is what runs by "
+        "itself, with\n"
+        "what it calls. Its time is the longer one of computing at the device's peak and of moving "
+        "bytes, and the\n"
+        "time between two kernels. --peak tells who is alive when memory is fullest, by XLA's "
+        "buffer assignment,\n"
+        "and what could be donated, aliased or made again. Peak memory of a module with a schedule "
+        "is the sum of its\n"
+        "allocations; without one, of the values alive at one time.",
+    .examples =
+        "  hilo stats m.hlo                   what is in it, and what it costs\n"
+        "  hilo stats --by=scope m.hlo        which part of the program takes the time\n"
+        "  hilo stats --peak m.hlo            who holds its memory, and what would save some\n"
+        "  hilo stats --table dump/           a row for each module of a dump\n"
+        "  hilo stats --brief dump/           every module of a dump, and all together\n",
     .options = options,
     .reports = true,
     .run = run,

@@ -1,6 +1,6 @@
-// cli/dump_index.h: what the commands over an index share.
-#ifndef CLI_DUMP_INDEX_H
-#define CLI_DUMP_INDEX_H
+// cli/dumps/dump_index.h: what the commands over an index share.
+#ifndef CLI_DUMPS_DUMP_INDEX_H
+#define CLI_DUMPS_DUMP_INDEX_H
 
 #include "cli/cli.h"
 #include "hilo/index.h"

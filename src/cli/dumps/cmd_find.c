@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "cli/dump_index.h"
+#include "cli/dumps/dump_index.h"
 #include "cli/json.h"
 #include "cli/table.h"
 

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli/dump_index.h"
+#include "cli/dumps/dump_index.h"
 #include "cli/json.h"
 #include "cli/table.h"
 

@@ -1,5 +1,5 @@
-// cli/dump_index.c: opens the index of a directory for a command.
-#include "cli/dump_index.h"
+// cli/dumps/dump_index.c: opens the index of a directory for a command.
+#include "cli/dumps/dump_index.h"
 
 static void show_progress(void *user, int64_t k, int64_t n, const char *path) {
   cli_progress(user, "reading %lld of %lld: %s", (long long)k + 1, (long long)n, path);
