@@ -416,8 +416,9 @@ static void format(Format *f) {
     print_mlir(f->doc, &text);
   else
     print_hlo(f->ask->cx, f->doc, &text);
-  if (text.n && text.at[text.n - 1] != '\n')
-    hl_buf_putc(&text, '\n');
+  while (text.n && text.at[text.n - 1] == '\n')  // an editor's file ends in one
+    text.n--;
+  hl_buf_putc(&text, '\n');
   f->printed = lsp_doc_new(f->doc->uri, "");
   lsp_doc_set(f->printed, text.at, text.n);
   f->printed->is_mlir = f->doc->is_mlir;

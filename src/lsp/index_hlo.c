@@ -172,6 +172,7 @@ static void take_shape(Scan *s) {
 // --- Values of attributes ---------------------------------------------------------------------------
 
 static void scan_body(Scan *s, int32_t comp);
+static bool at_line_of_module(const Scan *s);
 
 static int32_t open_comp(Scan *s, const char *from, bool entry) {
   const uint32_t start = offset(s, from);
@@ -205,7 +206,7 @@ static void scan_value(Scan *s, HlAttrKind kind) {
   int depth = 0;
   for (skip(s); more(s); skip(s)) {
     const char c = *s->at;
-    if (depth == 0 && (c == ',' || at_instruction(s)))
+    if (depth == 0 && (c == ',' || at_instruction(s) || at_line_of_module(s)))
       return;
     if (c == '"') {
       take_string(s);
@@ -507,14 +508,25 @@ static void scan_computation(Scan *s) {
   scan_attributes(s);
 }
 
+static const char *const table_words[] = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
+
+// What follows a module's header, at the start of a line.
+static bool at_line_of_module(const Scan *s) {
+  if (s->at > s->text.at && s->at[-1] != '\n')
+    return false;
+  for (int k = 0; k < HL_COUNT_OF(table_words); k++)
+    if (at_word(s, table_words[k]))
+      return true;
+  return at_computation(s);
+}
+
 // FileNames and its kin: a word, then rows that start with numbers.
 static bool scan_table(Scan *s) {
-  static const char *const words[] = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
-  for (int k = 0; k < HL_COUNT_OF(words); k++) {
-    if (!at_word(s, words[k]))
+  for (int k = 0; k < HL_COUNT_OF(table_words); k++) {
+    if (!at_word(s, table_words[k]))
       continue;
     const uint32_t from = offset(s, s->at);
-    take(s, s->at + strlen(words[k]), LSP_KEYWORD);
+    take(s, s->at + strlen(table_words[k]), LSP_KEYWORD);
     uint32_t end = offset(s, s->at);
     for (skip(s); more(s) && lex_is(*s->at, LEX_DIGIT); skip(s)) {
       take(s, lex_ident_end(s->at), LSP_NUMBER);
