@@ -28,7 +28,7 @@ export HILO_OLDEST_PYTHON ?= $(abspath $(BUILD))/venv-oldest/bin/python
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PACKAGES := gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
-	libpcre2-dev libjansson-dev libzstd-dev zlib1g-dev liblapack3
+	libpcre2-dev libjansson-dev libzstd-dev zlib1g-dev liblapack3 libedit-dev
 # The sanitizers' and the fuzzer's runtime is a package of its own in some releases, a part of clang in others.
 TEST_PACKAGES := libcmocka-dev python3-venv clang libclang-rt-dev locales
 HAS = $(shell dpkg -s $(1) 2>/dev/null | grep -q '^Status: install ok installed' && echo yes)
