@@ -83,10 +83,12 @@ static bool at_word(const Scan *s, const char *word) {
   return (size_t)(s->end - s->at) >= n && memcmp(s->at, word, n) == 0 && !lex_is(s->at[n], LEX_IDENT);
 }
 
+// In instructions a string ends with its line, if need be: else a missing quote would hide all that follows. (The header may
+// have modules in strings.)
 static void take_string(Scan *s) {
   const char *close = lex_string_end(s->at + 1, '"');
   const char *line = memchr(s->at, '\n', (size_t)(s->end - s->at));
-  if (!close || close >= s->end || (line && line < close))
+  if (!close || close >= s->end || (line && line < close && s->comp != LSP_NONE))
     take(s, line ? line : s->end, LSP_STRING);
   else
     take(s, close + 1, LSP_STRING);
@@ -128,7 +130,7 @@ static bool at_instruction(const Scan *s) {
 static const char *balanced_end(const Scan *s, const char *p) {
   const char *close = *p == '[' ? "]" : "}";
   const char *stop = p;
-  while (stop < s->end && *stop != *close && *stop != '\n' && *stop != '"' && *stop != '=')
+  while (stop < s->end && *stop != *close && *stop != '\n' && *stop != '"' && (*stop != '=' || stop[-1] == '<'))
     stop++;
   return stop < s->end && *stop == *close ? stop + 1 : p;
 }
