@@ -292,8 +292,30 @@ static bool is_terminator(const LspDoc *doc, const LspStatement *of) {
   return op.n >= 6 && memcmp(op.at + op.n - 6, "return", 6) == 0;
 }
 
-// Marks the statements in which errors are. False: one is elsewhere, or in what was repaired in every way.
-static bool mark_bad(HlCx *cx, LspDoc *doc, uint8_t *bad) {
+// Marks the statement in which an error is. False: it is elsewhere, or in what was repaired in every way.
+static bool mark_bad(const LspDoc *doc, uint32_t at, uint8_t *bad) {
+  const int32_t which = lsp_statement_at(&doc->index, at);
+  if (which == LSP_NONE || bad[which] == LEFT_OUT)
+    return false;
+  const LspStatement *of = &doc->index.statements.at[which];
+  // A function is no value, and a block must end.
+  if (doc->is_mlir && (is_terminator(doc, of) || of->name == LSP_NONE || doc->index.names.at[of->name].kind != LSP_VALUE))
+    return false;
+  bad[which]++;
+  if (!doc->is_mlir && bad[which] == OPAQUE && of->shape.end == of->shape.at)
+    bad[which] = LEFT_OUT;
+  return true;
+}
+
+static bool mark_first(const LspDoc *doc, uint8_t *bad) {
+  bool ok = doc->diags.n > 0;
+  for (int k = 0; k < doc->diags.n && ok; k++)
+    ok = doc->diags.at[k].severity != HL_ERROR || mark_bad(doc, doc->diags.at[k].span.at, bad);
+  return ok;
+}
+
+// The same of the errors of a reading with repairs.
+static bool mark_more(HlCx *cx, const LspDoc *doc, uint8_t *bad) {
   bool any = false;
   for (int k = 0; k < hl_cx_n_diags(cx); k++) {
     const HlDiag *d = hl_cx_diag(cx, k);
@@ -302,18 +324,8 @@ static bool mark_bad(HlCx *cx, LspDoc *doc, uint8_t *bad) {
       continue;
     if (d->loc)
       text_offset(doc, d->loc - 1, &at);
-    const int32_t which = d->loc ? lsp_statement_at(&doc->index, at) : LSP_NONE;
-    if (which == LSP_NONE || bad[which] == LEFT_OUT)
+    if (!d->loc || !mark_bad(doc, at, bad))
       return false;
-    const LspStatement *of = &doc->index.statements.at[which];
-    if (doc->is_mlir && (is_terminator(doc, of) || of->name == LSP_NONE || of->name < 0))
-      return false;
-    // A function is no value.
-    if (doc->is_mlir && doc->index.names.at[of->name].kind != LSP_VALUE)
-      return false;
-    bad[which]++;
-    if (!doc->is_mlir && bad[which] == OPAQUE && of->shape.end == of->shape.at)
-      bad[which] = LEFT_OUT;
     any = true;
   }
   return any;
@@ -323,8 +335,7 @@ static void read_around(HlCx *cx, LspDoc *doc) {
   lsp_doc_index(doc);
   uint8_t *bad = base_alloc((size_t)doc->index.statements.n + 1);
   size_t budget = MAX_REREAD;
-  bool going = mark_bad(cx, doc, bad), whole = false;
-  take_diags(cx, doc, true);
+  bool going = mark_first(doc, bad), whole = false;
   for (int round = 0; going && !whole && round < MAX_ROUNDS && budget > doc->text.n; round++) {
     HlBuf text = {0};
     budget -= doc->text.n;
@@ -336,7 +347,7 @@ static void read_around(HlCx *cx, LspDoc *doc) {
       verify(cx, doc);
       take_diags(cx, doc, true);
     } else {
-      going = mark_bad(cx, doc, bad);
+      going = mark_more(cx, doc, bad);
       take_diags(cx, doc, doc->is_mlir);
     }
   }
@@ -349,10 +360,8 @@ static bool is_blank(const LspDoc *doc) {
   return strspn(doc->text.at ? doc->text.at : "", " \t\r\n") == doc->text.n;
 }
 
-void lsp_check(HlCx *cx, LspDoc *doc) {
-  if (!doc->unread)
-    return;
-  doc->unread = false;
+static void read_first(HlCx *cx, LspDoc *doc) {
+  doc->unread = doc->halfway = false;
   lsp_forget(doc);
   hl_cx_clear(cx);
   if (is_blank(doc))  // nothing is written yet
@@ -360,13 +369,26 @@ void lsp_check(HlCx *cx, LspDoc *doc) {
   HlSource *source = hl_source_new(doc->uri, doc->text.at, doc->text.n, false);
   doc->whole = read_source(cx, doc, source);
   hl_source_unref(source);
+  doc->halfway = !doc->whole;
   if (doc->whole) {
     verify(cx, doc);
     doc->valid = hl_cx_n_errors(cx) == 0;
-    take_diags(cx, doc, true);
-  } else {
+  }
+  take_diags(cx, doc, true);
+}
+
+void lsp_check_step(HlCx *cx, LspDoc *doc) {
+  if (doc->unread) {
+    read_first(cx, doc);
+  } else if (doc->halfway) {
+    doc->halfway = false;
     read_around(cx, doc);
   }
+}
+
+void lsp_check(HlCx *cx, LspDoc *doc) {
+  while (!lsp_is_checked(doc))
+    lsp_check_step(cx, doc);
 }
 
 // --- Of what was read -------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ static void find_lines(LspDoc *doc) {
 static void changed(LspDoc *doc) {
   find_lines(doc);
   doc->unread = true;
+  doc->halfway = false;
   doc->indexed = false;
 }
 
@@ -146,6 +147,11 @@ const LspIndex *lsp_doc_index(LspDoc *doc) {
   if (doc->indexed)
     return &doc->index;
   lsp_index_free(&doc->index);
+  // Room for what most texts have.
+  vec_room(&doc->index.tokens, (int)(doc->text.n / 10));
+  vec_room(&doc->index.statements, doc->lines.n);
+  vec_room(&doc->index.names, doc->lines.n);
+  map_room(&doc->index.by_name, (uint32_t)doc->lines.n);
   if (doc->is_mlir)
     lsp_index_mlir(&doc->index, lsp_text(doc));
   else

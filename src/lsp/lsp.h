@@ -38,7 +38,8 @@ typedef struct LspDoc {
   char *uri;
   int64_t version;
   bool is_mlir;
-  bool unread;            // edited since it was checked
+  bool unread;            // edited since it was read
+  bool halfway;           // read with errors, and what is around them not yet verified
   bool indexed;
   HlBuf text;
   VEC(uint32_t) lines;    // where each begins
@@ -75,8 +76,13 @@ LspPlace lsp_place(const LspDoc *doc, bool utf8, uint32_t offset);
 // Makes the index if the text was edited since.
 const LspIndex *lsp_doc_index(LspDoc *doc);
 
-// Reads and verifies the document if it was edited since: diags, modules, trees.
+// Reads and verifies the document if it was edited since: diags, modules, trees. It goes in two steps: what is wrong with the
+// text itself, and then, if anything is, what is wrong around it.
 void lsp_check(HlCx *cx, LspDoc *doc);
+void lsp_check_step(HlCx *cx, LspDoc *doc);
+static inline bool lsp_is_checked(const LspDoc *doc) {
+  return !doc->unread && !doc->halfway;
+}
 void lsp_forget(LspDoc *doc);  // what was read
 // Of MLIR: makes modules of the trees, which are gone then. What cannot be lowered has none.
 void lsp_lower(HlCx *cx, LspDoc *doc);

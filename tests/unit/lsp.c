@@ -107,8 +107,6 @@ static void compare_inst(const LspDoc *doc, const HlInst *inst, Count *count) {
   const LspIndex *index = &doc->index;
   if (inst->comp->first_call && hl_is_async((HlOp)inst->comp->first_call->caller->op))
     return;  // perhaps made of `op-start`, and so of the same place as its caller
-  if (inst->op == HL_OP_RECV_DONE || inst->op == HL_OP_SEND_DONE)
-    return;  // in texts of years ago its operand is another than is written
   const int32_t token = defining(doc, inst->loc - 1);
   const int32_t which = index->names.at[index->tokens.at[token].name].statement;
   if (which == LSP_NONE) {
@@ -116,6 +114,9 @@ static void compare_inst(const LspDoc *doc, const HlInst *inst, Count *count) {
     return;
   }
   const LspStatement *of = &index->statements.at[which];
+  const HlStr op = of->op == LSP_NONE ? (HlStr){0} : lsp_token_text(lsp_text(doc), &index->tokens.at[of->op]);
+  if (hl_str_is(op, "recv-done") || hl_str_is(op, "send-done"))
+    return;  // in texts of years ago its operand is another than is written
   uint32_t n = 0;
   int n_calls = 0;
   bool nested = false, in_attributes = false;
@@ -251,7 +252,7 @@ static void golden_files_are_indexed_as_they_are_read(void **state) {
   print_message("%d files, %d instructions and ops, %d operands, %d calls\n", count.files, count.insts, count.edges,
                 count.calls);
   assert_int_equal(count.wrong, 0);
-  assert_true(count.files > 1000 && count.insts > 10000 && count.edges > 8000);
+  assert_true(count.files > 900 && count.insts > 10000 && count.edges > 8000);
 }
 
 static void the_corpus_is_indexed_as_it_is_read(void **state) {
