@@ -64,10 +64,13 @@ test-deps:
 # With the libraries of examples/, in the releases whose output docs/examples.md shows.
 EXAMPLES := flax==0.12.8 optax==0.2.8 equinox==0.13.8 nbclient==0.11.0 ipykernel==7.4.0
 
-venv: $(BUILD)/venv/jax-$(JAX)-examples
+# An editor's side of the language server protocol, for the tests.
+CLIENT := pygls==2.0.0
 
-$(BUILD)/venv/jax-$(JAX)-examples: | test-deps
-	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy pytest $(EXAMPLES)
+venv: $(BUILD)/venv/jax-$(JAX)-examples-client
+
+$(BUILD)/venv/jax-$(JAX)-examples-client: | test-deps
+	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy pytest $(EXAMPLES) $(CLIENT)
 	@touch $@
 
 # The newest release needs a newer Python than many systems have: where there is none, what asks it is skipped.

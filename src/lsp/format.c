@@ -68,10 +68,11 @@ static bool has_operand_shapes(const LspDoc *doc) {
   return false;
 }
 
+// The header has layouts in any case.
 static bool has_layouts(const LspDoc *doc) {
-  for (int k = 0; k < doc->index.tokens.n; k++) {
-    const LspToken *token = &doc->index.tokens.at[k];
-    if (token->kind == LSP_TYPE && memchr(doc->text.at + token->at, '{', token->n))
+  for (int k = 0; k < doc->index.statements.n; k++) {
+    const LspSpan shape = doc->index.statements.at[k].shape;
+    if (memchr(doc->text.at + shape.at, '{', shape.end - shape.at))
       return true;
   }
   return false;
