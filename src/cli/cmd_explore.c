@@ -37,7 +37,6 @@ static void show(void *user, const char *path) {
 
 static void put_json(HlBuf *report, const char *line, HlExploreResult result, const HlBuf *answer) {
   static const char *const words[] = {"done", "wrong", "failed", "quit"};
-  json_begin_row(report, "explore");
   json_text(report, "command", line);
   json_text(report, "result", words[result]);
   json_open(report, "answer", '[');
@@ -47,12 +46,12 @@ static void put_json(HlBuf *report, const char *line, HlExploreResult result, co
     s += n + (s[n] == '\n');
   }
   json_close(report, ']');
-  json_end_row(report);
 }
 
 // False: that was the last.
 static bool run_line(Session *s, const char *line) {
   HlBuf answer = {0};
+  cli_begin_file(s->cli, s->cli->files[0]);
   const HlExploreResult result = hl_explore_run(s->explore, line, &answer);
   if (s->json)
     put_json(&s->cli->report, line, result, &answer);
@@ -61,7 +60,7 @@ static bool run_line(Session *s, const char *line) {
   hl_buf_free(&answer);
   if (result == HL_EXPLORE_WRONG)
     s->status = cli_worse(s->status, CLI_USAGE);
-  s->status = cli_worse(s->status, cli_flush(s->cli));
+  s->status = cli_worse(s->status, cli_end_file(s->cli));
   return result != HL_EXPLORE_QUIT;
 }
 
@@ -122,7 +121,7 @@ static int explore(Cli *cli, const HlFile *file) {
   else
     run_script(&s);
   hl_explore_free(s.explore);
-  return cli->json ? cli_worse(s.status, json_print_table(cli, &cli->report)) : s.status;
+  return s.status;
 }
 
 static int run(Cli *cli) {
@@ -135,11 +134,16 @@ static int run(Cli *cli) {
     return cli_usage(cli, "with the program on standard input the command stands behind the '-'");
   HlLoadOptions how = cli_load_options(cli);
   HlFile file;
-  if (!hl_load(cli->cx, cli->files[0], &how, &file))
-    return cli_flush(cli);
-  const int status = explore(cli, &file);
-  hl_file_free(&file);
-  return cli_worse(status, cli_flush(cli));
+  int status;
+  if (hl_load(cli->cx, cli->files[0], &how, &file)) {
+    status = explore(cli, &file);
+    hl_file_free(&file);
+  } else {
+    cli_begin_file(cli, cli->files[0]);
+    status = cli_end_file(cli);
+  }
+  cli_end_report(cli);
+  return status;
 }
 
 static const CliOption options[] = {
