@@ -5,7 +5,7 @@
 //   name = [shape] op|( operand|, operand|), attribute|=value|
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/ascii.h"
 #include "lsp/lsp.h"
 #include "mlir/tree/dialect.h"
 #include "text/lex.h"
@@ -22,13 +22,13 @@ typedef struct Items {
   bool cut;         // there are more
 } Items;
 
-// Whether the letters of the prefix stand in the word in this order, the first at the start of a part of it.
+// Whether the letters of the prefix stand in the word in this order.
 static bool fits(HlStr prefix, HlStr word) {
   if (prefix.n > word.n)
     return false;
   size_t k = 0;
   for (size_t w = 0; w < word.n && k < prefix.n; w++)
-    k += (prefix.at[k] | 0x20) == (word.at[w] | 0x20);
+    k += to_lower(prefix.at[k]) == to_lower(word.at[w]);
   return k == prefix.n;
 }
 

@@ -5,6 +5,7 @@
 // (`%arg0: type`, `%iterArg = %0`), which the regions of that op see.
 #include <string.h>
 
+#include "base/ascii.h"
 #include "lsp/index.h"
 
 typedef enum FrameKind { REGION, OP } FrameKind;  // braces; an op, around its regions
@@ -33,12 +34,8 @@ typedef struct Scan {
 
 enum { SYMBOLS = -2, ALIASES = -3 };  // scopes
 
-static bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 static bool is_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  return is_alpha(c) || c == '_';
 }
 
 static bool is_word(char c) {

@@ -8,8 +8,8 @@
 // larger than any text.
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "base/memory.h"
 #include "lsp/lsp.h"
 
@@ -74,7 +74,7 @@ static bool read_length(const char *at, size_t n, size_t *out) {
   while (at < end) {
     const char *line = memchr(at, '\n', (size_t)(end - at));
     const char *stop = line ? line : end;
-    if ((size_t)(stop - at) > sizeof name - 1 && strncasecmp(at, name, sizeof name - 1) == 0) {
+    if ((size_t)(stop - at) > sizeof name - 1 && same_letters(at, name, sizeof name - 1)) {
       const char *s = at + sizeof name - 1;
       while (s < stop && (*s == ' ' || *s == '\t'))
         s++;

@@ -2,12 +2,11 @@
 //
 // The commands are XLA's (interactive_graphviz), and mean what they mean there; what they draw is also told as text, nearest
 // first, so that a terminal without a browser, or a script, is enough. `users`, `operands` and `format` are ours.
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "base/memory.h"
 #include "base/vec.h"
 #include "hilo/cost.h"
@@ -60,7 +59,7 @@ static const char *bare(const char *name) {
 }
 
 static bool same_name(const HlSym *sym, const char *name) {
-  return strcasecmp(sym->text, bare(name)) == 0;
+  return same_word(sym->text, bare(name));
 }
 
 // Of names that differ in case alone, the one as written goes first.
@@ -141,7 +140,7 @@ static char *drawing_path(HlExplore *e, const char *name) {
   HlBuf path = {0};
   hl_buf_printf(&path, "%s/hilo-explore-%d.", e->folder, ++e->n_drawn);
   for (const char *s = name; *s && s - name < 100; s++)
-    hl_buf_putc(&path, isalnum((unsigned char)*s) || *s == '.' || *s == '-' || *s == '_' ? *s : '_');
+    hl_buf_putc(&path, is_alnum(*s) || *s == '.' || *s == '-' || *s == '_' ? *s : '_');
   hl_buf_printf(&path, ".%s", e->form);
   char *made = hl_arena_strndup(e->arena, path.at, path.n);
   hl_buf_free(&path);
@@ -399,12 +398,12 @@ typedef enum ListBy { BY_NAME, BY_OP_NAME, BY_OP_TYPE } ListBy;
 static HlExploreResult run_list(HlExplore *e) {
   static const char *const words[] = {"name", "op_name", "op_type"};
   ListBy by = BY_NAME;
-  if (e->n_words == 2 && strcasecmp(e->word[1], "computations") == 0)
+  if (e->n_words == 2 && same_word(e->word[1], "computations"))
     return list_comps(e);
   for (int k = 0; e->n_words == 3 && k < HL_COUNT_OF(words); k++)
-    if (strcasecmp(e->word[1], words[k]) == 0)
+    if (same_word(e->word[1], words[k]))
       by = (ListBy)k;
-  if (e->n_words < 2 || e->n_words > 3 || (e->n_words == 3 && strcasecmp(e->word[1], words[by]) != 0)) {
+  if (e->n_words < 2 || e->n_words > 3 || (e->n_words == 3 && !same_word(e->word[1], words[by]))) {
     hl_buf_puts(e->out, "list [name|op_name|op_type] PATTERN, or list computations\n");
     return HL_EXPLORE_WRONG;
   }
@@ -575,9 +574,9 @@ static HlExploreResult run_extract(HlExplore *e) {
 // --- Switches, help ---------------------------------------------------------------------------------
 
 static HlExploreResult run_switch(HlExplore *e, bool *what) {
-  if (e->n_words == 2 && strcasecmp(e->word[1], "on") == 0)
+  if (e->n_words == 2 && same_word(e->word[1], "on"))
     *what = true;
-  else if (e->n_words == 2 && strcasecmp(e->word[1], "off") == 0)
+  else if (e->n_words == 2 && same_word(e->word[1], "off"))
     *what = false;
   else if (e->n_words > 1) {
     hl_buf_printf(e->out, "%s [on|off]\n", e->word[0]);
@@ -591,7 +590,7 @@ static const char *const forms[] = {"html", "svg", "dot", "none"};
 
 static HlExploreResult run_format(HlExplore *e) {
   for (int k = 0; e->n_words == 2 && k < HL_COUNT_OF(forms); k++)
-    if (strcasecmp(e->word[1], forms[k]) == 0) {
+    if (same_word(e->word[1], forms[k])) {
       base_free(e->form);
       e->form = base_strdup(forms[k]);
       hl_buf_printf(e->out, "drawings are %s%s\n", k == 3 ? "not made" : forms[k], "");
@@ -666,7 +665,7 @@ static bool split(HlExplore *e) {
 // The commands go before names; what is called like a command is shown by `info`.
 static HlExploreResult run_words(HlExplore *e) {
   for (int k = 0; k < HL_COUNT_OF(commands); k++)
-    if (strcasecmp(e->word[0], commands[k].word) == 0)
+    if (same_word(e->word[0], commands[k].word))
       return commands[k].run(e);
   const HlInst *inst = find_inst(e, e->word[0]);
   if (inst)
@@ -708,7 +707,7 @@ typedef struct Found {
 } Found;
 
 static void offer(Found *found, const char *word, size_t n) {
-  if (found->n < found->most && n >= found->n_prefix && strncasecmp(word, found->prefix, found->n_prefix) == 0)
+  if (found->n < found->most && n >= found->n_prefix && same_letters(word, found->prefix, found->n_prefix))
     found->at[found->n++] = hl_arena_strndup(found->arena, word, n);
 }
 
@@ -737,7 +736,7 @@ const char **hl_explore_complete(const HlExplore *e, HlArena *arena, const char 
   int command = -1;
   const size_t n_first = strcspn(first, " \t");
   for (int k = 0; k < HL_COUNT_OF(commands); k++)
-    if (first < line + at && strlen(commands[k].word) == n_first && strncasecmp(commands[k].word, first, n_first) == 0)
+    if (first < line + at && strlen(commands[k].word) == n_first && same_letters(commands[k].word, first, n_first))
       command = k;
   if (first >= line + at)
     for (int k = 0; k < HL_COUNT_OF(commands); k++)
