@@ -78,6 +78,17 @@ static bool has_layouts(const LspDoc *doc) {
   return false;
 }
 
+// Whether every fifth operand has its number in front.
+static bool has_index_comments(const LspDoc *doc) {
+  for (int k = 0; k + 1 < doc->index.tokens.n; k++) {
+    const LspToken *comment = &doc->index.tokens.at[k];
+    if (comment->kind == LSP_COMMENT && comment[1].kind == LSP_VALUE &&
+        strncmp(doc->text.at + comment->at, "/*index=", 8) == 0)
+      return true;
+  }
+  return false;
+}
+
 static bool has_text(const LspDoc *doc, const char *text) {
   return memmem(doc->text.at, doc->text.n, text, strlen(text)) != NULL;
 }
@@ -89,7 +100,7 @@ static void print_hlo(HlCx *cx, const LspDoc *doc, HlBuf *out) {
       .signatures = hl_switch(has_signatures(doc)),
       .operand_shapes = hl_switch(has_operand_shapes(doc)),
       .layouts = hl_switch(has_layouts(doc)),
-      .index_comments = hl_switch(has_text(doc, "/*index=")),
+      .index_comments = hl_switch(has_index_comments(doc)),
       .metadata = HL_ON,
       .backend_config = HL_ON,
       .control_predecessors = HL_ON,
@@ -380,23 +391,28 @@ static int count_comments(const LspDoc *doc) {
   return n;
 }
 
-// What comes out must be the same program with as many comments.
-static bool is_same(Format *f, const HlBuf *text) {
+// What comes out must be the same program with as many comments; NULL, or what is not so.
+static const char *what_differs(Format *f, const HlBuf *text) {
   LspDoc *doc = f->doc, *other = lsp_doc_new(doc->uri, doc->is_mlir ? "mlir" : "hlo");
   lsp_doc_set(other, text->at, text->n);
   other->is_mlir = doc->is_mlir;
   lsp_check(f->ask->cx, other);
   lsp_doc_index(other);
-  bool same = other->whole && other->n_modules == doc->n_modules && other->n_trees == doc->n_trees &&
-              count_comments(other) == count_comments(doc);
+  bool same = other->n_modules == doc->n_modules && other->n_trees == doc->n_trees;
   for (int k = 0; same && k < doc->n_modules; k++)
     same = hl_graph_equal(f->ask->cx, doc->modules[k], other->modules[k]);
-  const char *where;
+  const char *where, *why = NULL;
   for (int k = 0; same && k < doc->n_trees; k++)
     same = hl_ml_equal(doc->trees[k], other->trees[k], &where);
+  if (!other->whole)
+    why = "what is printed could not be read again";
+  else if (!same)
+    why = "what is printed would not be the same program (digits of a constant, say)";
+  else if (count_comments(other) != count_comments(doc))
+    why = "a comment would be lost";
   hl_cx_clear(f->ask->cx);
   lsp_doc_free(other);
-  return same;
+  return why;
 }
 
 static void put_edit(LspAsk *ask, const HlBuf *text) {
@@ -430,10 +446,11 @@ static void format(Format *f) {
     lsp_fail(f->ask, LSP_REQUEST_FAILED, "the text has comments and more or fewer ops than what is printed");
   } else if (place_ties(f)) {
     put_with_comments(f, &whole);
-    if (is_same(f, &whole))
-      put_edit(f->ask, &whole);
+    const char *why = what_differs(f, &whole);
+    if (why)
+      lsp_fail(f->ask, LSP_REQUEST_FAILED, "%s; nothing is changed", why);
     else
-      lsp_fail(f->ask, LSP_REQUEST_FAILED, "what is printed would not be the same; nothing is changed");
+      put_edit(f->ask, &whole);
   }
   hl_buf_free(&text);
   hl_buf_free(&whole);

@@ -121,7 +121,7 @@ static bool at_instruction(const Scan *s) {
   const char *start = name_start(s->at);
   if (!start)
     return false;
-  const char *end = lex_ident_end(start), *next = skip_blanks(s, end);
+  const char *end = lex_ident_end(start), *next = skip_blanks(s, end + (*end == ':'));
   return next < s->end && *next == '=' && (next > end || *s->at == '%');
 }
 
@@ -146,8 +146,9 @@ static void take_array(Scan *s) {
   const char *end = lex_ident_end(s->at);
   if (*end == '[')
     end = balanced_end(s, end);
-  if (*end == '{')
-    end = balanced_end(s, end);
+  const char *layout = skip_blanks(s, end);
+  if (*end == '{' || (layout < s->end && *layout == '{' && lex_is(layout[1], LEX_DIGIT)))
+    end = balanced_end(s, layout);
   take(s, end, LSP_TYPE);
 }
 
@@ -405,6 +406,7 @@ static void scan_statement(Scan *s) {
       index->names.at[name].statement = place;
       index->names.at[name].comp = s->comp;
     }
+    s->at += at(s, ':');
     skip(s);
     s->at++;  // =
     scan_right(s, place);
