@@ -64,7 +64,8 @@ static bool run_line(Session *s, const char *line) {
   return result != HL_EXPLORE_QUIT;
 }
 
-static int complete(void *user, HlArena *arena, const char *line, int most, size_t *start, const char ***out) {
+static int complete(void *user, HlArena *arena, const char *line, int most, size_t *start,
+                    const char ***out) {
   int n;
   *out = hl_explore_complete(((Session *)user)->explore, arena, line, most, start, &n);
   return n;
@@ -110,9 +111,12 @@ static int explore(Cli *cli, const HlFile *file) {
   if (!m)
     return CLI_USAGE;
   Session s = {.cli = cli, .browser = cli_value(cli, "--browser"), .json = cli->json};
-  const bool told = cli->n_files > 1, person = !told && !cli->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-  const HlExploreOptions how = {.folder = cli_value(cli, "--folder"), .form = cli_value(cli, "--format"),
-                                .show = s.browser ? show : NULL, .user = &s};
+  const bool told = cli->n_files > 1,
+             person = !told && !cli->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+  const HlExploreOptions how = {.folder = cli_value(cli, "--folder"),
+                                .form = cli_value(cli, "--format"),
+                                .show = s.browser ? show : NULL,
+                                .user = &s};
   s.explore = hl_explore_new(cli->cx, m, &how);
   if (told)
     run_words(&s);
@@ -128,7 +132,8 @@ static int run(Cli *cli) {
   const char *form = cli_value(cli, "--format");
   if (cli->n_files == 0)
     return cli_usage(cli, "no file given");
-  if (form && strcmp(form, "html") != 0 && strcmp(form, "svg") != 0 && strcmp(form, "dot") != 0 && strcmp(form, "none") != 0)
+  if (form && strcmp(form, "html") != 0 && strcmp(form, "svg") != 0 && strcmp(form, "dot") != 0 &&
+      strcmp(form, "none") != 0)
     return cli_usage(cli, "unknown --format '%s': html, svg, dot or none", form);
   if (cli->n_files == 1 && strcmp(cli->files[0], "-") == 0)
     return cli_usage(cli, "with the program on standard input the command stands behind the '-'");
@@ -159,16 +164,19 @@ const CliCommand cli_explore = {
     .name = "explore",
     .usage = "FILE [COMMAND...]",
     .summary = "explore a module by commands in the terminal",
-    .about =
-        "Answers commands about a module, as XLA's interactive_graphviz does: what is near an instruction, paths, "
-        "lists, what\n"
-        "a thing is, extracts; 'help' lists them. At a terminal with a prompt, completion and history; from a script a "
-        "command a\n"
-        "line, '#' for comments; or one command behind the file. Drawings are files, named in the answer.",
-    .examples = "  hilo explore m.hlo                        with a prompt\n"
-                "  hilo explore m.hlo info fusion.3          one command\n"
-                "  hilo explore m.hlo --format=svg add.7 3   draws what is three steps around add.7\n"
-                "  hilo explore m.hlo < commands.txt         a script\n",
+    .about = "Answers commands about a module, as XLA's interactive_graphviz does: what is near an "
+             "instruction, paths, "
+             "lists, what\n"
+             "a thing is, extracts; 'help' lists them. At a terminal with a prompt, completion and "
+             "history; from a script a "
+             "command a\n"
+             "line, '#' for comments; or one command behind the file. Drawings are files, named in "
+             "the answer.",
+    .examples =
+        "  hilo explore m.hlo                        with a prompt\n"
+        "  hilo explore m.hlo info fusion.3          one command\n"
+        "  hilo explore m.hlo --format=svg add.7 3   draws what is three steps around add.7\n"
+        "  hilo explore m.hlo < commands.txt         a script\n",
     .options = options,
     .reports = true,
     .run = run,

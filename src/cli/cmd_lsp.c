@@ -78,13 +78,14 @@ const CliCommand cli_lsp = {
     .name = "lsp",
     .usage = "[--stdio]",
     .summary = "be a language server for HLO and StableHLO text",
-    .about =
-        "Speaks the Language Server Protocol with an editor: diagnostics while one types, what an op "
-        "means and costs,\n"
-        "definitions and uses, renaming, folding, outline, colours, formatting, completion. "
-        "docs/editors.md says how\n"
-        "VS Code, Neovim and others start it. Ends with 0 when the editor has said 'shutdown' before "
-        "'exit', else with 1.",
+    .about = "Speaks the Language Server Protocol with an editor: diagnostics while one types, "
+             "what an op "
+             "means and costs,\n"
+             "definitions and uses, renaming, folding, outline, colours, formatting, completion. "
+             "docs/editors.md says how\n"
+             "VS Code, Neovim and others start it. Ends with 0 when the editor has said 'shutdown' "
+             "before "
+             "'exit', else with 1.",
     .options = options,
     .run = run,
 };

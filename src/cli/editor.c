@@ -25,7 +25,7 @@ struct Editor {
   char *line;          // the newest, or what getline grows
   size_t room;
 #if defined(HILO_HAS_LIBEDIT)
-  EditLine *el;        // NULL: there is no libedit
+  EditLine *el;  // NULL: there is no libedit
   History *history;
 #endif
 };
@@ -55,8 +55,9 @@ static char *history_path(const char *name) {
 
 #if defined(HILO_HAS_LIBEDIT)
 // What is used of libedit, found when the first line is read.
-#define EDIT_FUNCTIONS(F)                                                                              \
-  F(el_init) F(el_end) F(el_set) F(el_get) F(el_gets) F(el_source) F(el_line) F(el_insertstr) F(history_init) \
+#define EDIT_FUNCTIONS(F)                                                                          \
+  F(el_init)                                                                                       \
+  F(el_end) F(el_set) F(el_get) F(el_gets) F(el_source) F(el_line) F(el_insertstr) F(history_init) \
       F(history_end) F(history) F(el_deletestr)
 typedef struct EditLibrary {
 #define F(name) __typeof__(&name) name;

@@ -146,7 +146,9 @@ static void add_diag(LspDoc *doc, const HlDiag *d) {
   hl_buf_puts(&text, d->text);
   if (d->hint)
     hl_buf_printf(&text, "\n%s", d->hint);
-  const LspDiag made = {.severity = d->severity, .span = span, .instead = instead_of(d->hint),
+  const LspDiag made = {.severity = d->severity,
+                        .span = span,
+                        .instead = instead_of(d->hint),
                         .text = base_strdup(text.at)};
   hl_buf_free(&text);
   vec_push(&doc->diags, made);
@@ -172,7 +174,8 @@ static int64_t parameter_number(const LspDoc *doc, const LspStatement *of) {
     return strtoll(s + 1, NULL, 10);
   int64_t n = 0;
   for (const LspStatement *k = of - 1; k >= index->statements.at && k->comp == of->comp; k--)
-    n += k->op != LSP_NONE && hl_str_is(lsp_token_text(lsp_text(doc), &index->tokens.at[k->op]), "parameter");
+    n += k->op != LSP_NONE &&
+         hl_str_is(lsp_token_text(lsp_text(doc), &index->tokens.at[k->op]), "parameter");
   return n;
 }
 
@@ -183,7 +186,8 @@ static void opaque_hlo(const LspDoc *doc, const LspStatement *of, HlBuf *out) {
   hl_buf_add(out, doc->text.at + name->at, name->n);
   hl_buf_puts(out, " = ");
   hl_buf_add(out, doc->text.at + of->shape.at, of->shape.end - of->shape.at);
-  if (of->op != LSP_NONE && hl_str_is(lsp_token_text(lsp_text(doc), &index->tokens.at[of->op]), "parameter"))
+  if (of->op != LSP_NONE &&
+      hl_str_is(lsp_token_text(lsp_text(doc), &index->tokens.at[of->op]), "parameter"))
     hl_buf_printf(out, " parameter(%lld)", (long long)parameter_number(doc, of));
   else
     hl_buf_puts(out, " custom-call(), custom_call_target=\"unread\"");
@@ -239,10 +243,12 @@ static bool opaque_mlir(const LspDoc *doc, const LspStatement *of, HlBuf *out) {
   hl_buf_puts(out, " builtin.unrealized_conversion_cast to ");
   const char *from = doc->text.at + types.at;
   size_t n = types.end - types.at;
-  if (memchr(doc->text.at + of->all.at, ':', head - of->all.at) == NULL) {  // one result: the last type
+  if (memchr(doc->text.at + of->all.at, ':', head - of->all.at) ==
+      NULL) {  // one result: the last type
     int depth = 0;
     for (size_t k = n; k-- > 0;) {
-      depth += (from[k] == '>' || from[k] == ')' || from[k] == ']') - (from[k] == '<' || from[k] == '(' || from[k] == '[');
+      depth += (from[k] == '>' || from[k] == ')' || from[k] == ']') -
+               (from[k] == '<' || from[k] == '(' || from[k] == '[');
       if (from[k] == ',' && depth == 0) {
         n -= k + 1;
         from += k + 1;
@@ -299,7 +305,8 @@ static bool mark_bad(const LspDoc *doc, uint32_t at, uint8_t *bad) {
     return false;
   const LspStatement *of = &doc->index.statements.at[which];
   // A function is no value, and a block must end.
-  if (doc->is_mlir && (is_terminator(doc, of) || of->name == LSP_NONE || doc->index.names.at[of->name].kind != LSP_VALUE))
+  if (doc->is_mlir && (is_terminator(doc, of) || of->name == LSP_NONE ||
+                       doc->index.names.at[of->name].kind != LSP_VALUE))
     return false;
   bad[which]++;
   if (!doc->is_mlir && bad[which] == OPAQUE && of->shape.end == of->shape.at)
@@ -431,8 +438,9 @@ static const HlInst *inst_at(const HlModule *m, HlLoc loc) {
 const HlInst *lsp_inst_of(HlCx *cx, LspDoc *doc, const LspStatement *statement) {
   lsp_check(cx, doc);
   lsp_lower(cx, doc);
-  const int32_t token = doc->is_mlir ? statement->op
-                        : statement->name != LSP_NONE ? doc->index.names.at[statement->name].token : LSP_NONE;
+  const int32_t token = doc->is_mlir                  ? statement->op
+                        : statement->name != LSP_NONE ? doc->index.names.at[statement->name].token
+                                                      : LSP_NONE;
   if (token == LSP_NONE)
     return NULL;
   uint32_t at = doc->index.tokens.at[token].at;

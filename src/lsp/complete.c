@@ -11,15 +11,22 @@
 #include "text/lex.h"
 
 enum { MAX_ITEMS = 300, LOOK_BACK = 1 << 16 };
-enum { KEYWORD_ITEM = 14, FUNCTION_ITEM = 3, VARIABLE_ITEM = 6, PROPERTY_ITEM = 10, WORD_ITEM = 20, TYPE_ITEM = 25,
-       OP_ITEM = 2 };
+enum {
+  KEYWORD_ITEM = 14,
+  FUNCTION_ITEM = 3,
+  VARIABLE_ITEM = 6,
+  PROPERTY_ITEM = 10,
+  WORD_ITEM = 20,
+  TYPE_ITEM = 25,
+  OP_ITEM = 2
+};
 
 typedef struct Items {
   LspAsk *ask;
-  LspSpan word;     // what is replaced
-  HlStr prefix;     // without sign
+  LspSpan word;  // what is replaced
+  HlStr prefix;  // without sign
   int n;
-  bool cut;         // there are more
+  bool cut;  // there are more
 } Items;
 
 // Whether the letters of the prefix stand in the word in this order.
@@ -32,7 +39,8 @@ static bool fits(HlStr prefix, HlStr word) {
   return k == prefix.n;
 }
 
-static void put_item(Items *items, HlStr label, const char *insert, int kind, HlStr detail, int order) {
+static void put_item(Items *items, HlStr label, const char *insert, int kind, HlStr detail,
+                     int order) {
   if (!fits(items->prefix, label))
     return;
   if (items->n >= MAX_ITEMS) {
@@ -64,8 +72,8 @@ static void put_item(Items *items, HlStr label, const char *insert, int kind, Hl
 typedef enum State { AT_TOP, AT_OP, AT_OPERAND, AT_ATTR, AT_VALUE } State;
 typedef struct Context {
   State state;
-  HlStr op;        // empty: not known
-  HlStr attr;      // of AT_VALUE
+  HlStr op;    // empty: not known
+  HlStr attr;  // of AT_VALUE
   bool has_shape;
 } Context;
 
@@ -156,7 +164,8 @@ static void offer_ops(Items *items) {
   for (int k = 0; k < HL_OP_COUNT; k++) {
     HlBuf insert = {0};
     hl_buf_printf(&insert, "%s(", hl_op_info[k].text);
-    put_item(items, hl_str(hl_op_info[k].text), insert.at, OP_ITEM, hl_str(hl_op_info[k].meaning), 100 + k);
+    put_item(items, hl_str(hl_op_info[k].text), insert.at, OP_ITEM, hl_str(hl_op_info[k].meaning),
+             100 + k);
     hl_buf_free(&insert);
   }
 }
@@ -166,7 +175,8 @@ static void offer_types(Items *items) {
     if (hl_is_array_dtype((HlDtype)k)) {
       HlBuf insert = {0};
       hl_buf_printf(&insert, "%s[", hl_dtype_text((HlDtype)k));
-      put_item(items, hl_str(hl_dtype_text((HlDtype)k)), insert.at, TYPE_ITEM, hl_str("element type"), k);
+      put_item(items, hl_str(hl_dtype_text((HlDtype)k)), insert.at, TYPE_ITEM,
+               hl_str("element type"), k);
       hl_buf_free(&insert);
     }
 }
@@ -188,8 +198,8 @@ static void offer_values(Items *items, int32_t comp) {
     if (of->op != LSP_NONE)
       hl_buf_printf(&detail, "%s%.*s", detail.n ? " " : "", (int)index->tokens.at[of->op].n,
                     doc->text.at + index->tokens.at[of->op].at);
-    put_item(items, lsp_token_text(lsp_text(doc), &index->tokens.at[name->token]), NULL, VARIABLE_ITEM,
-             (HlStr){detail.at, detail.n}, order++);
+    put_item(items, lsp_token_text(lsp_text(doc), &index->tokens.at[name->token]), NULL,
+             VARIABLE_ITEM, (HlStr){detail.at, detail.n}, order++);
     hl_buf_free(&detail);
   }
 }
@@ -203,8 +213,10 @@ static void offer_comps(Items *items, int32_t comp) {
     const bool seen = doc->is_mlir || (k < comp && of->module == index->comps.at[comp].module);
     if (!seen || of->name == LSP_NONE || index->names.at[of->name].token < 0)
       continue;
-    put_item(items, lsp_token_text(lsp_text(doc), &index->tokens.at[index->names.at[of->name].token]), NULL,
-             FUNCTION_ITEM, hl_str(doc->is_mlir ? "function" : "computation"), comp - k > 0 ? comp - k : k);
+    put_item(items,
+             lsp_token_text(lsp_text(doc), &index->tokens.at[index->names.at[of->name].token]),
+             NULL, FUNCTION_ITEM, hl_str(doc->is_mlir ? "function" : "computation"),
+             comp - k > 0 ? comp - k : k);
   }
 }
 
@@ -216,7 +228,8 @@ static void offer_attribute(Items *items, int key, HlStr detail, int order) {
 }
 
 static void offer_attributes(Items *items, HlOp op) {
-  for (const uint16_t *k = op < HL_OP_COUNT ? hl_op_info[op].attrs : NULL; k && *k != HL_ATTR_END; k++) {
+  for (const uint16_t *k = op < HL_OP_COUNT ? hl_op_info[op].attrs : NULL; k && *k != HL_ATTR_END;
+       k++) {
     const int key = *k & ~HL_ATTR_REQUIRED;
     const bool needed = *k & HL_ATTR_REQUIRED;
     if (*hl_attr_info[key].text)
@@ -282,7 +295,8 @@ static void offer_mlir_attributes(Items *items) {
   const int32_t op = at != LSP_NONE ? doc->index.statements.at[at].op : LSP_NONE;
   if (op == LSP_NONE)
     return;
-  const MlOpRow *row = ml_row(ml_find_row(lsp_token_text(lsp_text(doc), &doc->index.tokens.at[op]), &dialect));
+  const MlOpRow *row =
+      ml_row(ml_find_row(lsp_token_text(lsp_text(doc), &doc->index.tokens.at[op]), &dialect));
   for (const MlAttrRow *attr = row->attrs; attr->name != ML_A_NONE; attr++) {
     HlBuf insert = {0};
     hl_buf_printf(&insert, "%s = ", ml_name_text[attr->name]);
@@ -302,8 +316,8 @@ static void offer_mlir_values(Items *items) {
     const LspName *name = &index->names.at[k];
     if (name->kind == LSP_VALUE && name->token >= 0 && name->comp == comp &&
         index->tokens.at[name->token].at < items->ask->at)
-      put_item(items, lsp_token_text(lsp_text(doc), &index->tokens.at[name->token]), NULL, VARIABLE_ITEM,
-               hl_str(""), order++);
+      put_item(items, lsp_token_text(lsp_text(doc), &index->tokens.at[name->token]), NULL,
+               VARIABLE_ITEM, hl_str(""), order++);
   }
 }
 

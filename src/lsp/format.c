@@ -20,14 +20,14 @@ typedef struct Tie {
 } Tie;
 
 typedef struct Insert {
-  uint32_t at;      // in what was printed
+  uint32_t at;  // in what was printed
   int order;
   const Tie *tie;
 } Insert;
 
 typedef struct Format {
   LspAsk *ask;
-  LspDoc *doc;       // as it is written
+  LspDoc *doc;  // as it is written
   LspDoc *printed;
   VEC(Tie) ties;
   VEC(Insert) inserts;
@@ -47,7 +47,8 @@ static bool has_percent(const LspDoc *doc) {
 static bool has_signatures(const LspDoc *doc) {
   for (int k = 0; k < doc->index.comps.n; k++) {
     const LspComp *comp = &doc->index.comps.at[k];
-    if (comp->body.at > comp->all.at && memchr(doc->text.at + comp->all.at, '(', comp->body.at - comp->all.at))
+    if (comp->body.at > comp->all.at &&
+        memchr(doc->text.at + comp->all.at, '(', comp->body.at - comp->all.at))
       return true;
   }
   return false;
@@ -129,7 +130,8 @@ static void print_mlir(const LspDoc *doc, HlBuf *out) {
 static bool is_printed(const LspDoc *doc, const LspToken *comment) {
   const char *at = doc->text.at + comment->at;
   return (comment->n > 8 && memcmp(at, "/*index=", 8) == 0) ||
-         (comment->n >= 8 && memcmp(at, "// -----", 8) == 0 && (comment->n == 8 || strchr(" \t\r", at[8])));
+         (comment->n >= 8 && memcmp(at, "// -----", 8) == 0 &&
+          (comment->n == 8 || strchr(" \t\r", at[8])));
 }
 
 static bool begins_line(const LspDoc *doc, uint32_t at) {
@@ -139,7 +141,8 @@ static bool begins_line(const LspDoc *doc, uint32_t at) {
 }
 
 static bool ends_line(const LspDoc *doc, uint32_t at) {
-  while (at < doc->text.n && (doc->text.at[at] == ' ' || doc->text.at[at] == '\t' || doc->text.at[at] == '\r'))
+  while (at < doc->text.n &&
+         (doc->text.at[at] == ' ' || doc->text.at[at] == '\t' || doc->text.at[at] == '\r'))
     at++;
   return at == doc->text.n || doc->text.at[at] == '\n';
 }
@@ -170,7 +173,9 @@ static uint32_t thing_start(const LspDoc *doc, ThingKind kind, int32_t which) {
 }
 
 static int32_t n_things(const LspDoc *doc, ThingKind kind) {
-  return kind == COMP ? doc->index.comps.n : kind == MODULE ? doc->index.modules.n : doc->index.statements.n;
+  return kind == COMP     ? doc->index.comps.n
+         : kind == MODULE ? doc->index.modules.n
+                          : doc->index.statements.n;
 }
 
 // The first thing of a kind that starts at or behind a byte.
@@ -207,7 +212,8 @@ static bool tie_before(Format *f, LspSpan comment) {
   const LspDoc *doc = f->doc;
   for (int kind = doc->is_mlir ? STATEMENT : MODULE; kind >= STATEMENT; kind--) {
     const int32_t next = next_thing(doc, (ThingKind)kind, comment.end);
-    if (next < n_things(doc, (ThingKind)kind) && only_blank(doc, comment.end, thing_start(doc, (ThingKind)kind, next))) {
+    if (next < n_things(doc, (ThingKind)kind) &&
+        only_blank(doc, comment.end, thing_start(doc, (ThingKind)kind, next))) {
       vec_push(&f->ties, ((Tie){BEFORE, (ThingKind)kind, next, comment}));
       return true;
     }
@@ -260,7 +266,8 @@ static bool tie_comments(Format *f) {
     if (!ends_line(doc, comment.end) ||
         !(begins_line(doc, comment.at) ? tie_before(f, comment) : tie_beside(f, comment))) {
       const LspPlace at = lsp_place(doc, true, comment.at);
-      lsp_fail(f->ask, LSP_REQUEST_FAILED, "the comment in line %lld would be lost: it stands inside of something",
+      lsp_fail(f->ask, LSP_REQUEST_FAILED,
+               "the comment in line %lld would be lost: it stands inside of something",
                (long long)at.line + 1);
       return false;
     }
@@ -277,7 +284,8 @@ static HlStr name_text(const LspDoc *doc, int32_t name) {
 
 static int32_t find_comp(const LspDoc *in, int32_t module, HlStr name) {
   for (int k = 0; k < in->index.comps.n; k++)
-    if (in->index.comps.at[k].module == module && hl_str_equal(name_text(in, in->index.comps.at[k].name), name))
+    if (in->index.comps.at[k].module == module &&
+        hl_str_equal(name_text(in, in->index.comps.at[k].name), name))
       return k;
   return LSP_NONE;
 }
@@ -320,14 +328,17 @@ static bool place_ties(Format *f) {
       const int32_t which = printed_thing(f, tie);
       if (which == LSP_NONE) {
         const LspPlace place = lsp_place(f->doc, true, tie->comment.at);
-        lsp_fail(f->ask, LSP_REQUEST_FAILED, "the comment in line %lld would be lost: what it belongs to is "
-                 "printed under another name", (long long)place.line + 1);
+        lsp_fail(f->ask, LSP_REQUEST_FAILED,
+                 "the comment in line %lld would be lost: what it belongs to is "
+                 "printed under another name",
+                 (long long)place.line + 1);
         return false;
       }
       const uint32_t start = thing_start(in, tie->of, which);
       at = tie->kind == BEFORE   ? line_start(in, start)
            : tie->kind == BESIDE ? line_end(in, tie->of == STATEMENT && !in->is_mlir
-                                                    ? in->index.statements.at[which].all.end : start)
+                                                    ? in->index.statements.at[which].all.end
+                                                    : start)
                                  : line_end(in, in->index.statements.at[which].all.end);
     }
     vec_push(&f->inserts, ((Insert){at, k, tie}));
@@ -443,7 +454,8 @@ static void format(Format *f) {
   const bool counts = !f->doc->is_mlir || f->ties.n == 0 ||
                       f->printed->index.statements.n == f->doc->index.statements.n;
   if (!counts) {
-    lsp_fail(f->ask, LSP_REQUEST_FAILED, "the text has comments and more or fewer ops than what is printed");
+    lsp_fail(f->ask, LSP_REQUEST_FAILED,
+             "the text has comments and more or fewer ops than what is printed");
   } else if (place_ties(f)) {
     put_with_comments(f, &whole);
     const char *why = what_differs(f, &whole);

@@ -86,7 +86,8 @@ static void put_hlo_attributes(HlBuf *out, HlOp op) {
       const char *text = hl_attr_info[*k & ~HL_ATTR_REQUIRED].text;
       if (!*text || !!(*k & HL_ATTR_REQUIRED) != needed)
         continue;
-      hl_buf_printf(out, "%s`%s`%s", any ? ", " : "attributes: ", text, needed ? " (must be there)" : "");
+      hl_buf_printf(out, "%s`%s`%s", any ? ", " : "attributes: ", text,
+                    needed ? " (must be there)" : "");
       any = true;
     }
   if (any)
@@ -202,7 +203,8 @@ static void put_inst(LspAsk *ask, HlBuf *out, const LspStatement *of) {
   } else {
     put_code(out, language, doc->text.at + of->all.at, of->all.end - of->all.at);
   }
-  const HlStr op = of->op != LSP_NONE ? lsp_token_text(lsp_text(doc), &doc->index.tokens.at[of->op]) : hl_str("");
+  const HlStr op = of->op != LSP_NONE ? lsp_token_text(lsp_text(doc), &doc->index.tokens.at[of->op])
+                                      : hl_str("");
   const HlOp known = inst && !doc->is_mlir ? (HlOp)inst->op : hl_op_by_text(op);
   if (doc->is_mlir && op.n)
     put_mlir_op(out, op);
@@ -212,7 +214,8 @@ static void put_inst(LspAsk *ask, HlBuf *out, const LspStatement *of) {
     return;
   if (!doc->is_mlir)
     put_shape(out, inst->shape);
-  put_cost(out, doc->is_mlir ? cost_at(doc, inst) : hl_cost_inst_by(inst, lsp_costs_of(doc, inst->comp->module)));
+  put_cost(out, doc->is_mlir ? cost_at(doc, inst)
+                             : hl_cost_inst_by(inst, lsp_costs_of(doc, inst->comp->module)));
   put_source(out, inst);
 }
 
@@ -240,7 +243,8 @@ static const HlComp *comp_of(LspAsk *ask, int32_t which) {
     return NULL;
   lsp_lower(ask->cx, doc);
   const HlStr text = lsp_token_text(lsp_text(doc), &doc->index.tokens.at[name->token]);
-  const int32_t module = name->comp != LSP_NONE && !doc->is_mlir ? doc->index.comps.at[name->comp].module : 0;
+  const int32_t module =
+      name->comp != LSP_NONE && !doc->is_mlir ? doc->index.comps.at[name->comp].module : 0;
   const HlModule *m = module < doc->n_modules ? doc->modules[module] : NULL;
   return m ? hl_find_comp(m, text) : NULL;
 }
@@ -261,7 +265,8 @@ static void put_comp(LspAsk *ask, HlBuf *out, int32_t which) {
   const LspComp *comp = name->comp != LSP_NONE ? &index->comps.at[name->comp] : NULL;
   if (comp) {
     const uint32_t end = comp->body.at > comp->all.at ? comp->body.at - 1 : comp->all.end;
-    put_code(out, ask->doc->is_mlir ? "mlir" : "hlo", ask->doc->text.at + comp->all.at, end - comp->all.at);
+    put_code(out, ask->doc->is_mlir ? "mlir" : "hlo", ask->doc->text.at + comp->all.at,
+             end - comp->all.at);
     const int n = count_statements(index, name->comp) - ask->doc->is_mlir;
     hl_buf_printf(out, "%d %s%s; ", n, ask->doc->is_mlir ? "op" : "instruction", n == 1 ? "" : "s");
   }
@@ -279,10 +284,12 @@ static void put_hlo_attribute(HlBuf *out, HlStr word) {
   for (int k = 0; k < HL_ATTR_COUNT; k++) {
     if (!hl_str_is(word, hl_attr_info[k].text))
       continue;
-    hl_buf_printf(out, "**%s**: in the form `%s`\n\n", hl_attr_info[k].text, forms[hl_attr_info[k].kind]);
+    hl_buf_printf(out, "**%s**: in the form `%s`\n\n", hl_attr_info[k].text,
+                  forms[hl_attr_info[k].kind]);
     const HlEnum *words = hl_attr_info[k].words;
     for (int w = 0; words && w < words->n; w++)
-      hl_buf_printf(out, "%s`%s`%s", w ? ", " : "one of ", words->text[w], w + 1 == words->n ? "\n\n" : "");
+      hl_buf_printf(out, "%s`%s`%s", w ? ", " : "one of ", words->text[w],
+                    w + 1 == words->n ? "\n\n" : "");
     return;
   }
 }
@@ -306,7 +313,8 @@ static void put_module(LspAsk *ask, HlBuf *out, int32_t token) {
     if (doc->index.modules.at[k] != token)
       continue;
     const HlModule *m = doc->modules[k];
-    hl_buf_printf(out, "%" PRId64 " instructions in %u computations\n\n", hl_count_instructions(m), m->n_comps);
+    hl_buf_printf(out, "%" PRId64 " instructions in %u computations\n\n", hl_count_instructions(m),
+                  m->n_comps);
     put_cost(out, lsp_costs_of(doc, m)[m->entry->id]);
   }
 }

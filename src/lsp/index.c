@@ -45,7 +45,8 @@ int32_t lsp_name(LspIndex *index, HlStr text, int32_t scope, HlStr name, LspKind
     return known;
   const LspName made = {(uint8_t)kind, -2 - (index->tokens.n - 1), scope, LSP_NONE, LSP_NONE};
   vec_push(&index->names, made);
-  map_add(&index->by_name, hl_hash_bytes(name.at, name.n, (uint32_t)scope + 1), (uint64_t)index->names.n);
+  map_add(&index->by_name, hl_hash_bytes(name.at, name.n, (uint32_t)scope + 1),
+          (uint64_t)index->names.n);
   return index->names.n - 1;
 }
 
@@ -73,7 +74,8 @@ int32_t lsp_token_at(const LspIndex *index, uint32_t at) {
       return k;
   }
   // A cursor on the sign in front of a name is on the name.
-  if (low < index->tokens.n && index->tokens.at[low].at == at + 1 && index->tokens.at[low].name >= 0)
+  if (low < index->tokens.n && index->tokens.at[low].at == at + 1 &&
+      index->tokens.at[low].name >= 0)
     return low;
   return LSP_NONE;
 }

@@ -13,11 +13,11 @@ typedef struct Scan {
   LspIndex *index;
   HlStr text;
   const char *at, *end;
-  Map attrs;          // hash of an attribute's text: 1 + its key
+  Map attrs;  // hash of an attribute's text: 1 + its key
   int32_t module;
-  int32_t comp;       // LSP_NONE: outside
+  int32_t comp;  // LSP_NONE: outside
   int depth;
-  bool any;           // something of the module was seen
+  bool any;  // something of the module was seen
 } Scan;
 
 static uint32_t offset(const Scan *s, const char *at) {
@@ -80,7 +80,8 @@ static int32_t take(Scan *s, const char *end, LspKind kind) {
 
 static bool at_word(const Scan *s, const char *word) {
   const size_t n = strlen(word);
-  return (size_t)(s->end - s->at) >= n && memcmp(s->at, word, n) == 0 && !lex_is(s->at[n], LEX_IDENT);
+  return (size_t)(s->end - s->at) >= n && memcmp(s->at, word, n) == 0 &&
+         !lex_is(s->at[n], LEX_IDENT);
 }
 
 // In instructions a string ends with its line, if need be: else a missing quote would hide all that follows. (The header may
@@ -130,7 +131,8 @@ static bool at_instruction(const Scan *s) {
 static const char *balanced_end(const Scan *s, const char *p) {
   const char *close = *p == '[' ? "]" : "}";
   const char *stop = p;
-  while (stop < s->end && *stop != *close && *stop != '\n' && *stop != '"' && (*stop != '=' || stop[-1] == '<'))
+  while (stop < s->end && *stop != *close && *stop != '\n' && *stop != '"' &&
+         (*stop != '=' || stop[-1] == '<'))
     stop++;
   return stop < s->end && *stop == *close ? stop + 1 : p;
 }
@@ -454,7 +456,8 @@ static void scan_body(Scan *s, int32_t comp) {
   index->comps.at[comp].body.end = offset(s, at(s, '}') ? s->at : body_end);
   if (at(s, '}'))
     s->at++;
-  index->comps.at[comp].all.end = offset(s, at(s, '}') || index->comps.at[comp].closed ? s->at : body_end);
+  index->comps.at[comp].all.end =
+      offset(s, at(s, '}') || index->comps.at[comp].closed ? s->at : body_end);
 }
 
 // "(p: f32[2], q: (s32[], f32[])) -> f32[2]"
@@ -512,7 +515,8 @@ static void scan_computation(Scan *s) {
   scan_attributes(s);
 }
 
-static const char *const table_words[] = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
+static const char *const table_words[] = {"FileNames", "FunctionNames", "FileLocations",
+                                          "StackFrames"};
 
 // What follows a module's header, at the start of a line.
 static bool at_line_of_module(const Scan *s) {

@@ -25,11 +25,11 @@ typedef struct Scan {
   const char *at, *end;
   VEC(Frame) frames;
   int32_t next_scope;
-  int brackets;        // ( and [ that are open
-  bool starts_line;    // nothing but white space stands before, on the line or behind a brace
+  int brackets;      // ( and [ that are open
+  bool starts_line;  // nothing but white space stands before, on the line or behind a brace
   bool behind_brace;
-  const char *last;    // the end of the last token
-  int32_t arg_scope;   // of a block's arguments
+  const char *last;   // the end of the last token
+  int32_t arg_scope;  // of a block's arguments
 } Scan;
 
 enum { SYMBOLS = -2, ALIASES = -3 };  // scopes
@@ -108,8 +108,12 @@ static Frame *top(Scan *s) {
 }
 
 static void push_frame(Scan *s, FrameKind kind, int32_t statement) {
-  Frame made = {.kind = kind, .scope = s->next_scope++, .statement = statement, .comp = LSP_NONE,
-                .brackets = s->brackets, .open = offset(s, s->at)};
+  Frame made = {.kind = kind,
+                .scope = s->next_scope++,
+                .statement = statement,
+                .comp = LSP_NONE,
+                .brackets = s->brackets,
+                .open = offset(s, s->at)};
   if (s->frames.n)
     made.comp = top(s)->comp;
   vec_push(&s->frames, made);
@@ -262,8 +266,11 @@ static void begin_statement(Scan *s) {
     depth += s->frames.at[k].kind == OP;
   const uint32_t at = offset(s, s->at);
   const int32_t place = s->index->statements.n;
-  vec_push(&s->index->statements, ((LspStatement){.all = {at, at}, .op = LSP_NONE, .name = LSP_NONE,
-                                                  .comp = top(s)->comp, .first = s->index->tokens.n,
+  vec_push(&s->index->statements, ((LspStatement){.all = {at, at},
+                                                  .op = LSP_NONE,
+                                                  .name = LSP_NONE,
+                                                  .comp = top(s)->comp,
+                                                  .first = s->index->tokens.n,
                                                   .depth = depth}));
   push_frame(s, OP, place);
   if (*s->at == '%')
@@ -290,9 +297,9 @@ static const char *angle_end(const Scan *s, const char *p) {
 }
 
 static bool is_type(HlStr word) {
-  static const char *const words[] = {"tensor", "complex", "tuple",  "vector", "memref", "index",
-                                      "none",   "bf16",    "tf32",   "f16",    "f32",    "f64",
-                                      "f80",    "f128",    "array",  "dense",  NULL};
+  static const char *const words[] = {"tensor", "complex", "tuple", "vector", "memref", "index",
+                                      "none",   "bf16",    "tf32",  "f16",    "f32",    "f64",
+                                      "f80",    "f128",    "array", "dense",  NULL};
   if (is_any(word, words))
     return true;
   size_t k = word.n > 1 && (word.at[0] == 's' || word.at[0] == 'u');
@@ -339,9 +346,10 @@ static void take_value(Scan *s) {
 }
 
 static bool names_symbol(const Scan *s, const LspStatement *of) {
-  static const char *const definers[] = {"func.func", "func", "module", "builtin.module", "sdy.mesh",
-                                         NULL};
-  if (of->op == LSP_NONE || !is_any(lsp_token_text(s->text, &s->index->tokens.at[of->op]), definers))
+  static const char *const definers[] = {"func.func",      "func",     "module",
+                                         "builtin.module", "sdy.mesh", NULL};
+  if (of->op == LSP_NONE ||
+      !is_any(lsp_token_text(s->text, &s->index->tokens.at[of->op]), definers))
     return false;
   for (int32_t k = of->op; k < s->index->tokens.n - 1; k++)
     if (s->index->tokens.at[k].kind == LSP_COMP || s->index->tokens.at[k].kind == LSP_MODULE)
@@ -362,7 +370,8 @@ static void take_symbol(Scan *s) {
     s->at = s->last = end + 1;
   const int32_t statement = top(s)->kind == OP ? top(s)->statement : LSP_NONE;
   const bool defines = statement != LSP_NONE && names_symbol(s, &index->statements.at[statement]);
-  const int32_t name = lsp_name(index, s->text, SYMBOLS, lsp_token_text(s->text, &index->tokens.at[token]), LSP_COMP);
+  const int32_t name = lsp_name(index, s->text, SYMBOLS,
+                                lsp_token_text(s->text, &index->tokens.at[token]), LSP_COMP);
   lsp_refer(index, token, name, defines);
   if (!defines)
     return;
@@ -387,7 +396,8 @@ static void take_alias(Scan *s) {
   const int32_t token = take(s, s->at + 1, end, is_type_name ? LSP_TYPE : LSP_LABEL);
   if (foreign || end != word.at + word.n)
     return;
-  const int32_t name = lsp_name(s->index, s->text, ALIASES - (is_type_name ? 1 : 0), word, LSP_LABEL);
+  const int32_t name =
+      lsp_name(s->index, s->text, ALIASES - (is_type_name ? 1 : 0), word, LSP_LABEL);
   lsp_refer(s->index, token, name, defines);
 }
 
@@ -436,8 +446,13 @@ static void take_any(Scan *s) {
 }
 
 void lsp_index_mlir(LspIndex *index, HlStr text) {
-  Scan s = {.index = index, .text = text, .at = text.at, .end = text.at + text.n, .last = text.at,
-            .starts_line = true, .arg_scope = LSP_NONE};
+  Scan s = {.index = index,
+            .text = text,
+            .at = text.at,
+            .end = text.at + text.n,
+            .last = text.at,
+            .starts_line = true,
+            .arg_scope = LSP_NONE};
   push_frame(&s, REGION, LSP_NONE);
   for (skip(&s); s.at < s.end; skip(&s)) {
     const bool may_start = s.starts_line && s.brackets == top(&s)->brackets;

@@ -71,7 +71,8 @@ void lsp_prepare_rename(LspAsk *ask) {
   const LspIndex *index = &ask->doc->index;
   const int32_t token = name_token(ask);
   if (token == LSP_NONE) {
-    lsp_fail(ask, LSP_REQUEST_FAILED, "here stands no name of an instruction, computation or value");
+    lsp_fail(ask, LSP_REQUEST_FAILED,
+             "here stands no name of an instruction, computation or value");
     return;
   }
   const LspToken *at = &index->tokens.at[token];
@@ -96,7 +97,8 @@ static bool is_mlir_name(HlStr name, LspKind kind) {
   size_t n_digits = 0;
   for (size_t k = 0; k < name.n; k++) {
     const char c = name.at[k];
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' || c == '.' || c == '-';
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' ||
+                        c == '.' || c == '-';
     if (!letter && !(c >= '0' && c <= '9'))
       return false;
     n_digits += !letter;

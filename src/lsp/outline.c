@@ -14,10 +14,12 @@ static HlStr comp_name(const LspDoc *doc, const LspComp *comp) {
   if (comp->name == LSP_NONE)
     return hl_str("(unnamed)");
   const LspName *name = &doc->index.names.at[comp->name];
-  return name->token >= 0 ? lsp_token_text(lsp_text(doc), &doc->index.tokens.at[name->token]) : hl_str("(unnamed)");
+  return name->token >= 0 ? lsp_token_text(lsp_text(doc), &doc->index.tokens.at[name->token])
+                          : hl_str("(unnamed)");
 }
 
-static void open_symbol(const LspAsk *ask, HlStr name, HlStr detail, int kind, LspSpan all, LspSpan at) {
+static void open_symbol(const LspAsk *ask, HlStr name, HlStr detail, int kind, LspSpan all,
+                        LspSpan at) {
   json_open(ask->out, NULL, '{');
   json_bytes(ask->out, "name", name.at, name.n);
   if (detail.n)
@@ -43,10 +45,12 @@ static void put_statement_symbol(const LspAsk *ask, const LspStatement *of) {
     hl_buf_add(&detail, doc->text.at + of->shape.at, of->shape.end - of->shape.at);
     hl_buf_putc(&detail, ' ');
   }
-  const HlStr op = of->op != LSP_NONE ? lsp_token_text(lsp_text(doc), &doc->index.tokens.at[of->op]) : hl_str("");
+  const HlStr op = of->op != LSP_NONE ? lsp_token_text(lsp_text(doc), &doc->index.tokens.at[of->op])
+                                      : hl_str("");
   hl_buf_add(&detail, op.at, op.n);
   open_symbol(ask, lsp_token_text(lsp_text(doc), at), (HlStr){detail.at, detail.n},
-              hl_str_is(op, "parameter") ? PARAMETER_SYMBOL : VARIABLE_SYMBOL, of->all, lsp_token_span(at));
+              hl_str_is(op, "parameter") ? PARAMETER_SYMBOL : VARIABLE_SYMBOL, of->all,
+              lsp_token_span(at));
   json_close(ask->out, '}');
   hl_buf_free(&detail);
 }
@@ -72,7 +76,8 @@ static void put_comp_symbol(const LspAsk *ask, int32_t which, bool listed, int *
     at = lsp_token_span(&doc->index.tokens.at[doc->index.names.at[comp->name].token]);
   if (at.at < comp->all.at || at.end > comp->all.end)  // another computation has the name
     at = (LspSpan){comp->all.at, comp->all.at};
-  open_symbol(ask, comp_name(doc, comp), hl_str(comp->entry ? "ENTRY" : ""), FUNCTION_SYMBOL, comp->all, at);
+  open_symbol(ask, comp_name(doc, comp), hl_str(comp->entry ? "ENTRY" : ""), FUNCTION_SYMBOL,
+              comp->all, at);
   if (listed && ask->lsp->nested_symbols) {
     json_open(ask->out, "children", '[');
     put_statements(ask, which, from);
@@ -124,7 +129,8 @@ static void put_comment_folds(const LspAsk *ask) {
       last++;
     const uint32_t at = index->tokens.at[k].at;
     const LspPlace place = lsp_place(ask->doc, true, at);
-    if (strspn(ask->doc->text.at + ask->doc->lines.at[place.line], " \t") == (size_t)place.character)
+    if (strspn(ask->doc->text.at + ask->doc->lines.at[place.line], " \t") ==
+        (size_t)place.character)
       put_fold(ask, (LspSpan){at, lsp_token_span(&index->tokens.at[last]).end}, "comment", false);
     k = last;
   }
@@ -147,7 +153,7 @@ void lsp_folding(LspAsk *ask) {
 // Where the last token stood; tokens are told by the distance from the one before.
 typedef struct Told {
   uint32_t at;
-  int64_t line, column;    // of `at`
+  int64_t line, column;  // of `at`
   int64_t last_line, last_column;
 } Told;
 
@@ -164,7 +170,8 @@ static void move_to(const LspAsk *ask, Told *told, uint32_t at) {
 }
 
 // One line of a token.
-static void put_token(const LspAsk *ask, Told *told, uint32_t at, uint32_t end, const LspToken *token) {
+static void put_token(const LspAsk *ask, Told *told, uint32_t at, uint32_t end,
+                      const LspToken *token) {
   move_to(ask, told, at);
   const int64_t line = told->line, column = told->column;
   move_to(ask, told, end);
@@ -172,7 +179,8 @@ static void put_token(const LspAsk *ask, Told *told, uint32_t at, uint32_t end, 
   if (length <= 0 || told->line != line)
     return;
   const int64_t over = line - told->last_line;
-  const int64_t five[] = {over, over ? column : column - told->last_column, length, token->kind, token->defines};
+  const int64_t five[] = {over, over ? column : column - told->last_column, length, token->kind,
+                          token->defines};
   for (int k = 0; k < 5; k++) {
     if (ask->out->at[ask->out->n - 1] != '[')
       hl_buf_putc(ask->out, ',');

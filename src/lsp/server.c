@@ -71,7 +71,8 @@ void lsp_fail(LspAsk *ask, int error, const char *format, ...) {
   va_end(args);
 }
 
-static void put_place(const HlLsp *lsp, const LspDoc *doc, HlBuf *out, const char *key, uint32_t offset) {
+static void put_place(const HlLsp *lsp, const LspDoc *doc, HlBuf *out, const char *key,
+                      uint32_t offset) {
   const LspPlace place = lsp_place(doc, lsp->utf8, offset);
   json_open(out, key, '{');
   json_int(out, "line", place.line);
@@ -79,7 +80,8 @@ static void put_place(const HlLsp *lsp, const LspDoc *doc, HlBuf *out, const cha
   json_close(out, '}');
 }
 
-static void put_range(const HlLsp *lsp, const LspDoc *doc, HlBuf *out, const char *key, LspSpan span) {
+static void put_range(const HlLsp *lsp, const LspDoc *doc, HlBuf *out, const char *key,
+                      LspSpan span) {
   json_open(out, key, '{');
   put_place(lsp, doc, out, "start", span.at);
   put_place(lsp, doc, out, "end", span.end);
@@ -174,7 +176,8 @@ void hl_lsp_work(HlLsp *lsp, HlBuf *out) {
 // --- Documents ------------------------------------------------------------------------------------
 
 static void did_open(HlLsp *lsp, const json_t *params) {
-  const json_t *item = json_object_get(params, "textDocument"), *text = json_object_get(item, "text");
+  const json_t *item = json_object_get(params, "textDocument"),
+               *text = json_object_get(item, "text");
   const char *uri = lsp_string(item, "uri"), *language = lsp_string(item, "languageId");
   if (!uri || !json_is_string(text))
     return;
@@ -218,7 +221,8 @@ static void did_close(HlLsp *lsp, const json_t *params) {
       continue;
     publish(lsp, doc, false);
     lsp_doc_free(lsp->docs.at[k]);
-    memmove(lsp->docs.at + k, lsp->docs.at + k + 1, (size_t)(lsp->docs.n - k - 1) * sizeof *lsp->docs.at);
+    memmove(lsp->docs.at + k, lsp->docs.at + k + 1,
+            (size_t)(lsp->docs.n - k - 1) * sizeof *lsp->docs.at);
     lsp->docs.n--;
     break;
   }
@@ -252,10 +256,14 @@ static void put_semantic_tokens(HlBuf *out) {
 
 static void put_capabilities(const HlLsp *lsp, HlBuf *out) {
   static const char *const triggers[] = {"%", "@", "=", ".", "("};
-  static const char *const answers[] = {
-      "hoverProvider",          "definitionProvider",     "referencesProvider",
-      "documentHighlightProvider", "documentSymbolProvider", "foldingRangeProvider",
-      "documentFormattingProvider", "codeActionProvider"};
+  static const char *const answers[] = {"hoverProvider",
+                                        "definitionProvider",
+                                        "referencesProvider",
+                                        "documentHighlightProvider",
+                                        "documentSymbolProvider",
+                                        "foldingRangeProvider",
+                                        "documentFormattingProvider",
+                                        "codeActionProvider"};
   json_open(out, "capabilities", '{');
   json_text(out, "positionEncoding", lsp->utf8 ? "utf-8" : "utf-16");
   json_open(out, "textDocumentSync", '{');
@@ -282,8 +290,8 @@ static void initialize(HlLsp *lsp, const json_t *params) {
     const char *word = json_string_value(json_array_get(encodings, k));
     lsp->utf8 |= word && strcmp(word, "utf-8") == 0;
   }
-  lsp->nested_symbols =
-      is_set(text, (const char *const[]){"documentSymbol", "hierarchicalDocumentSymbolSupport", NULL});
+  lsp->nested_symbols = is_set(
+      text, (const char *const[]){"documentSymbol", "hierarchicalDocumentSymbolSupport", NULL});
   lsp->initialized = true;
   HlBuf *out = &lsp->result;
   json_open(out, NULL, '{');
@@ -347,8 +355,9 @@ static void take_request(HlLsp *lsp, const json_t *id, const char *method, const
   }
   if (!lsp->initialized || lsp->shut_down || strcmp(method, "initialize") == 0) {
     lsp_reply(lsp, id, lsp->initialized ? LSP_INVALID_REQUEST : LSP_NOT_INITIALIZED,
-              lsp->shut_down ? "the server is shut down"
-              : lsp->initialized ? "the server is initialized already" : "the first request must be 'initialize'");
+              lsp->shut_down     ? "the server is shut down"
+              : lsp->initialized ? "the server is initialized already"
+                                 : "the first request must be 'initialize'");
     return;
   }
   if (strcmp(method, "shutdown") == 0) {
@@ -374,7 +383,8 @@ void lsp_handle(HlLsp *lsp, const json_t *message) {
   if (!method) {  // an answer to something that was never asked, or no message at all
     const bool is_answer = json_object_get(message, "result") || json_object_get(message, "error");
     if (!is_answer)
-      lsp_reply(lsp, id, LSP_INVALID_REQUEST, "the message is neither a request nor a notification");
+      lsp_reply(lsp, id, LSP_INVALID_REQUEST,
+                "the message is neither a request nor a notification");
     return;
   }
   if (id) {

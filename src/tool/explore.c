@@ -25,7 +25,7 @@ struct HlExplore {
   void *user;
   bool backend_config, open_fusions;
   int n_drawn;
-  HlArena *arena;         // of a line's work
+  HlArena *arena;  // of a line's work
   HlBuf *out;
   const char *word[MAX_WORDS + 1];
   int n_words;
@@ -148,10 +148,12 @@ static char *drawing_path(HlExplore *e, const char *name) {
 }
 
 // Draws a computation, or `only` some of it, in the form that is asked for.
-static HlExploreResult draw(HlExplore *e, const HlComp *comp, const HlInst *centre, const bool *only) {
+static HlExploreResult draw(HlExplore *e, const HlComp *comp, const HlInst *centre,
+                            const bool *only) {
   if (strcmp(e->form, "none") == 0)
     return HL_EXPLORE_DONE;
-  const HlViewOptions how = {.closed_fusions = !e->open_fusions, .centre = centre, .only = only, .marked = centre};
+  const HlViewOptions how = {
+      .closed_fusions = !e->open_fusions, .centre = centre, .only = only, .marked = centre};
   const char *name = centre ? centre->name->text : comp->name->text;
   const char *path = drawing_path(e, name);
   HlBuf text = {0};
@@ -180,11 +182,11 @@ static HlExploreResult draw(HlExplore *e, const HlComp *comp, const HlInst *cent
 typedef struct Near {
   const HlInst *inst;
   int steps;
-  bool up;              // reached over an operand
+  bool up;  // reached over an operand
 } Near;
 typedef struct Walk {
   VEC(Near) at;
-  bool *found;          // by id
+  bool *found;                  // by id
   VEC(const HlInst *) skipped;  // whose users were not followed
 } Walk;
 
@@ -203,7 +205,8 @@ static bool is_stop(const HlInst *inst, const HlInst *const *stops, int n) {
 }
 
 // At most `width` steps over operands and users, not beyond the stops; of what very many use, not to all its users.
-static void walk_around(HlExplore *e, Walk *walk, const HlInst *centre, int width, const HlInst *const *stops, int n_stops) {
+static void walk_around(HlExplore *e, Walk *walk, const HlInst *centre, int width,
+                        const HlInst *const *stops, int n_stops) {
   *walk = (Walk){.found = HL_ARRAY(e->arena, bool, centre->comp->next_id + 1)};
   reach(walk, centre, 0, false);
   for (int k = 0; k < walk->at.n; k++) {
@@ -229,7 +232,8 @@ static int count_hidden(const Walk *walk) {
   return n;
 }
 
-static HlExploreResult show_near(HlExplore *e, const HlInst *centre, int width, const HlInst *const *stops, int n_stops) {
+static HlExploreResult show_near(HlExplore *e, const HlInst *centre, int width,
+                                 const HlInst *const *stops, int n_stops) {
   Walk walk;
   walk_around(e, &walk, centre, width, stops, n_stops);
   for (int k = 0; k < walk.at.n && k < MAX_LISTED; k++) {
@@ -241,8 +245,9 @@ static HlExploreResult show_near(HlExplore *e, const HlInst *centre, int width, 
     hl_buf_printf(e->out, "... and %d more\n", walk.at.n - MAX_LISTED);
   const int hidden = count_hidden(&walk);
   if (hidden)
-    hl_buf_printf(e->out, "not followed: %d use%s of constants and of what has more than %d users\n", hidden,
-                  hidden == 1 ? "" : "s", MANY_USERS);
+    hl_buf_printf(e->out,
+                  "not followed: %d use%s of constants and of what has more than %d users\n",
+                  hidden, hidden == 1 ? "" : "s", MANY_USERS);
   vec_free(&walk.at);
   vec_free(&walk.skipped);
   return draw(e, centre->comp, centre, walk.found);
@@ -303,7 +308,7 @@ static bool *find_cone(HlExplore *e, const HlInst *of) {
 
 typedef struct Step {
   const HlInst *inst;
-  const HlUse *next;     // of its uses, to go on with
+  const HlUse *next;  // of its uses, to go on with
 } Step;
 
 // Whether the user has it as an earlier operand, too: one step, however many operands.
@@ -361,15 +366,17 @@ static HlExploreResult run_allpaths(HlExplore *e) {
   if (!a || !b)
     return unknown(e, "instruction", e->word[a ? 2 : 1]);
   if (a->comp != b->comp) {
-    hl_buf_printf(e->out, "'%s' is in computation %s, '%s' in %s: there are no paths between computations\n",
-                  a->name->text, a->comp->name->text, b->name->text, b->comp->name->text);
+    hl_buf_printf(
+        e->out, "'%s' is in computation %s, '%s' in %s: there are no paths between computations\n",
+        a->name->text, a->comp->name->text, b->name->text, b->comp->name->text);
     return HL_EXPLORE_WRONG;
   }
   bool *drawn = HL_ARRAY(e->arena, bool, a->comp->next_id + 1);
   int n = put_paths(e, a, b, most, drawn);
   if (n == 0)
     n = put_paths(e, b, a, most, drawn);
-  hl_buf_printf(e->out, "%d path%s%s\n", n, n == 1 ? "" : "s", n == most ? ", and perhaps more" : "");
+  hl_buf_printf(e->out, "%d path%s%s\n", n, n == 1 ? "" : "s",
+                n == most ? ", and perhaps more" : "");
   return n ? draw(e, a->comp, a, drawn) : HL_EXPLORE_DONE;
 }
 
@@ -386,7 +393,8 @@ static const char *op_type(const HlInst *inst) {
 }
 
 static HlExploreResult list_comps(HlExplore *e) {
-  hl_buf_printf(e->out, "ENTRY %s: %u instructions\n", e->m->entry->name->text, e->m->entry->n_insts);
+  hl_buf_printf(e->out, "ENTRY %s: %u instructions\n", e->m->entry->name->text,
+                e->m->entry->n_insts);
   for (const HlComp *comp = e->m->first; comp; comp = comp->next)
     if (comp != e->m->entry)
       hl_buf_printf(e->out, "%s: %u instructions\n", comp->name->text, comp->n_insts);
@@ -411,11 +419,14 @@ static HlExploreResult run_list(HlExplore *e) {
   int n = 0;
   for (const HlComp *comp = e->m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next) {
-      const char *text = by == BY_NAME ? inst->name->text : by == BY_OP_NAME ? op_name(inst) : op_type(inst);
+      const char *text = by == BY_NAME      ? inst->name->text
+                         : by == BY_OP_NAME ? op_name(inst)
+                                            : op_type(inst);
       if (!strstr(text, pattern))
         continue;
       n++;
-      hl_buf_printf(e->out, "%s  op_name: \"%s\"  op_type: \"%s\"\n", inst->name->text, op_name(inst), op_type(inst));
+      hl_buf_printf(e->out, "%s  op_name: \"%s\"  op_type: \"%s\"\n", inst->name->text,
+                    op_name(inst), op_type(inst));
     }
   hl_buf_printf(e->out, "%d found\n", n);
   return HL_EXPLORE_DONE;
@@ -463,11 +474,13 @@ static void put_fusion(HlExplore *e, const HlInst *inst) {
   const HlComp *body = inst->n_calls ? inst->calls[0].comp : NULL;
   hl_buf_printf(e->out, "fusion kind: %s\n", kind ? kind : "?");
   if (body)
-    hl_buf_printf(e->out, "fusion computation: %s\nfusion root: %s\n", body->name->text, body->root->name->text);
+    hl_buf_printf(e->out, "fusion computation: %s\nfusion root: %s\n", body->name->text,
+                  body->root->name->text);
 }
 
 static HlExploreResult info_inst(HlExplore *e, const HlInst *inst) {
-  hl_buf_printf(e->out, "instruction %s\ncomputation: %s\nopcode: %s (%s)\nshape: ", inst->name->text,
+  hl_buf_printf(e->out,
+                "instruction %s\ncomputation: %s\nopcode: %s (%s)\nshape: ", inst->name->text,
                 inst->comp->name->text, hl_op_text(inst->op), hl_op_info[inst->op].meaning);
   put_shape(e, inst->shape);
   hl_buf_putc(e->out, '\n');
@@ -477,8 +490,9 @@ static HlExploreResult info_inst(HlExplore *e, const HlInst *inst) {
   if (inst->op == HL_OP_FUSION)
     put_fusion(e, inst);
   const HlCost cost = hl_cost_inst(inst);
-  hl_buf_printf(e->out, "cost: %.0f flops, %.0f transcendentals, %.0f bytes read, %.0f bytes written\n", cost.flops,
-                cost.transcendentals, cost.bytes_read, cost.bytes_written);
+  hl_buf_printf(e->out,
+                "cost: %.0f flops, %.0f transcendentals, %.0f bytes read, %.0f bytes written\n",
+                cost.flops, cost.transcendentals, cost.bytes_read, cost.bytes_written);
   hl_buf_printf(e->out, "operands: %u\n", inst->n_operands);
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     hl_buf_printf(e->out, "  %s ", inst->operands[k]->name->text);
@@ -513,13 +527,15 @@ static HlExploreResult info_comp(HlExplore *e, const HlComp *comp) {
   hl_buf_puts(e->out, "\nembedded computations:\n");
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
     for (int k = 0; k < inst->n_calls; k++)
-      hl_buf_printf(e->out, "  %s, called by %s\n", inst->calls[k].comp->name->text, inst->name->text);
+      hl_buf_printf(e->out, "  %s, called by %s\n", inst->calls[k].comp->name->text,
+                    inst->name->text);
   hl_buf_puts(e->out, "users:\n");
   for (const HlCall *call = comp->first_call; call; call = call->next)
     hl_buf_printf(e->out, "  %s in %s\n", call->caller->name->text, call->caller->comp->name->text);
   const HlCost cost = hl_cost_comp(comp);
-  hl_buf_printf(e->out, "cost: %.0f flops, %.0f transcendentals, %.0f bytes read, %.0f bytes written\n", cost.flops,
-                cost.transcendentals, cost.bytes_read, cost.bytes_written);
+  hl_buf_printf(e->out,
+                "cost: %.0f flops, %.0f transcendentals, %.0f bytes read, %.0f bytes written\n",
+                cost.flops, cost.transcendentals, cost.bytes_read, cost.bytes_written);
   return HL_EXPLORE_DONE;
 }
 
@@ -538,7 +554,8 @@ static HlExploreResult run_info(HlExplore *e) {
 // --- Extracts -------------------------------------------------------------------------------------
 
 static HlExploreResult write_extract(HlExplore *e, const HlExtract *extract, const char *name) {
-  const HlTextOptions how = {.preset = HL_TEXT_SHORT, .backend_config = hl_switch(e->backend_config)};
+  const HlTextOptions how = {.preset = HL_TEXT_SHORT,
+                             .backend_config = hl_switch(e->backend_config)};
   HlBuf text = {0};
   hl_text_print(e->cx, extract->m, &how, &text);
   const char *path = hl_arena_printf(e->arena, "%s/%s-extracted.hlo", e->folder, name);
@@ -566,7 +583,8 @@ static HlExploreResult run_extract(HlExplore *e) {
   const bool ok = inst ? hl_extract(e->cx, 1, &inst, height < 0 ? HL_WHOLE_CONE : height, &extract)
                        : hl_extract_comp(e->cx, comp, &extract);
   const HlExploreResult result =
-      ok ? write_extract(e, &extract, inst ? inst->name->text : comp->name->text) : HL_EXPLORE_FAILED;
+      ok ? write_extract(e, &extract, inst ? inst->name->text : comp->name->text)
+         : HL_EXPLORE_FAILED;
   hl_extract_free(&extract);
   return result;
 }
@@ -604,30 +622,45 @@ static HlExploreResult run_format(HlExplore *e) {
   return HL_EXPLORE_DONE;
 }
 
-static HlExploreResult do_users(HlExplore *e) { return run_edges(e, true); }
-static HlExploreResult do_operands(HlExplore *e) { return run_edges(e, false); }
-static HlExploreResult do_config(HlExplore *e) { return run_switch(e, &e->backend_config); }
-static HlExploreResult do_fusions(HlExplore *e) { return run_switch(e, &e->open_fusions); }
-static HlExploreResult do_quit(HlExplore *e) { return HL_EXPLORE_QUIT; }
+static HlExploreResult do_users(HlExplore *e) {
+  return run_edges(e, true);
+}
+static HlExploreResult do_operands(HlExplore *e) {
+  return run_edges(e, false);
+}
+static HlExploreResult do_config(HlExplore *e) {
+  return run_switch(e, &e->backend_config);
+}
+static HlExploreResult do_fusions(HlExplore *e) {
+  return run_switch(e, &e->open_fusions);
+}
+static HlExploreResult do_quit(HlExplore *e) {
+  return HL_EXPLORE_QUIT;
+}
 static HlExploreResult do_help(HlExplore *e);
 
 static const struct {
   const char *word, *usage, *help;
-  bool names;                    // its words are names
-  const char *words;             // else what they are, each followed by a blank
+  bool names;         // its words are names
+  const char *words;  // else what they are, each followed by a blank
   HlExploreResult (*run)(HlExplore *e);
 } commands[] = {
-    {"allpaths", "allpaths A B [n]", "up to n (100) paths between two instructions, in either direction", true, "", run_allpaths},
-    {"list", "list [name|op_name|op_type] PATTERN", "instructions in which the pattern occurs; also: list computations", false,
+    {"allpaths", "allpaths A B [n]",
+     "up to n (100) paths between two instructions, in either direction", true, "", run_allpaths},
+    {"list", "list [name|op_name|op_type] PATTERN",
+     "instructions in which the pattern occurs; also: list computations", false,
      "name op_name op_type computations ", run_list},
     {"info", "info NAME", "an instruction or computation: all there is to say", true, "", run_info},
     {"users", "users NAME", "every use of an instruction", true, "", do_users},
     {"operands", "operands NAME", "every operand of an instruction", true, "", do_operands},
-    {"extract", "extract NAME [height]", "with what it is computed from, as a module NAME-extracted.hlo", true, "", run_extract},
-    {"backend_config", "backend_config [on|off]", "whether backend configs are shown", false, "on off ", do_config},
-    {"show_fusion_subcomputations", "show_fusion_subcomputations [on|off]", "whether fusions are drawn open", false, "on off ",
-     do_fusions},
-    {"format", "format [html|svg|dot|none]", "what drawings are", false, "html svg dot none ", run_format},
+    {"extract", "extract NAME [height]",
+     "with what it is computed from, as a module NAME-extracted.hlo", true, "", run_extract},
+    {"backend_config", "backend_config [on|off]", "whether backend configs are shown", false,
+     "on off ", do_config},
+    {"show_fusion_subcomputations", "show_fusion_subcomputations [on|off]",
+     "whether fusions are drawn open", false, "on off ", do_fusions},
+    {"format", "format [html|svg|dot|none]", "what drawings are", false, "html svg dot none ",
+     run_format},
     {"help", "help", "this", false, "", do_help},
     {"quit", "quit, exit", "end (also Ctrl-D)", false, "", do_quit},
     {"exit", NULL, NULL, false, "", do_quit},
@@ -640,7 +673,8 @@ static HlExploreResult do_help(HlExplore *e) {
   for (int k = 0; k < HL_COUNT_OF(commands); k++)
     if (commands[k].usage)
       hl_buf_printf(e->out, "%-38s %s\n", commands[k].usage, commands[k].help);
-  hl_buf_puts(e->out, "Names match without regard to case, with or without %. In lists, * is the instruction itself,\n"
+  hl_buf_puts(e->out, "Names match without regard to case, with or without %. In lists, * is the "
+                      "instruction itself,\n"
                       "^ what was reached over an operand, v over a user, two blanks a step.\n");
   return HL_EXPLORE_DONE;
 }
@@ -707,7 +741,8 @@ typedef struct Found {
 } Found;
 
 static void offer(Found *found, const char *word, size_t n) {
-  if (found->n < found->most && n >= found->n_prefix && same_letters(word, found->prefix, found->n_prefix))
+  if (found->n < found->most && n >= found->n_prefix &&
+      same_letters(word, found->prefix, found->n_prefix))
     found->at[found->n++] = hl_arena_strndup(found->arena, word, n);
 }
 
@@ -724,7 +759,8 @@ static void offer_words(Found *found, const char *words) {
     offer(found, s, strcspn(s, " "));
 }
 
-const char **hl_explore_complete(const HlExplore *e, HlArena *arena, const char *line, int most, size_t *start, int *n) {
+const char **hl_explore_complete(const HlExplore *e, HlArena *arena, const char *line, int most,
+                                 size_t *start, int *n) {
   size_t at = strlen(line);
   while (at > 0 && line[at - 1] != ' ' && line[at - 1] != '\t')
     at--;
@@ -736,7 +772,8 @@ const char **hl_explore_complete(const HlExplore *e, HlArena *arena, const char 
   int command = -1;
   const size_t n_first = strcspn(first, " \t");
   for (int k = 0; k < HL_COUNT_OF(commands); k++)
-    if (first < line + at && strlen(commands[k].word) == n_first && same_letters(commands[k].word, first, n_first))
+    if (first < line + at && strlen(commands[k].word) == n_first &&
+        same_letters(commands[k].word, first, n_first))
       command = k;
   if (first >= line + at)
     for (int k = 0; k < HL_COUNT_OF(commands); k++)

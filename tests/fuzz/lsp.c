@@ -29,7 +29,8 @@ static void put_open(HlBuf *in, const uint8_t *data, size_t size) {
   HlBuf text = {0};
   hl_buf_json_string(&text, (const char *)data, size);
   put(in,
-      "{\"jsonrpc\":\"2.0\",\"method\":\"textDocument/didOpen\",\"params\":{\"textDocument\":{\"uri\":\"u\",\"languageId\":\"\","
+      "{\"jsonrpc\":\"2.0\",\"method\":\"textDocument/"
+      "didOpen\",\"params\":{\"textDocument\":{\"uri\":\"u\",\"languageId\":\"\","
       "\"version\":1,\"text\":%s}}}",
       text.at);
   hl_buf_free(&text);
@@ -37,12 +38,15 @@ static void put_open(HlBuf *in, const uint8_t *data, size_t size) {
 
 static void put_question(HlBuf *in, HlRng *rng, int lines) {
   static const char *const methods[] = {
-      "hover",   "definition",     "references",         "documentHighlight",   "prepareRename", "rename",     "documentSymbol",
-      "foldingRange", "semanticTokens/full", "semanticTokens/range", "completion", "formatting", "codeAction"};
+      "hover",      "definition",     "references",   "documentHighlight",   "prepareRename",
+      "rename",     "documentSymbol", "foldingRange", "semanticTokens/full", "semanticTokens/range",
+      "completion", "formatting",     "codeAction"};
   const int line = (int)hl_rng_below(rng, lines + 1), column = (int)hl_rng_below(rng, 80);
   put(in,
-      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"textDocument/%s\",\"params\":{\"textDocument\":{\"uri\":\"u\"},\"position\":{"
-      "\"line\":%d,\"character\":%d},\"newName\":\"other\",\"context\":{\"includeDeclaration\":true},\"range\":{\"start\":{"
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"textDocument/"
+      "%s\",\"params\":{\"textDocument\":{\"uri\":\"u\"},\"position\":{"
+      "\"line\":%d,\"character\":%d},\"newName\":\"other\",\"context\":{\"includeDeclaration\":"
+      "true},\"range\":{\"start\":{"
       "\"line\":%d,\"character\":0},\"end\":{\"line\":%d,\"character\":%d}}}}",
       methods[hl_rng_below(rng, HL_COUNT_OF(methods))], line, column, line, line + 2, column);
 }
@@ -51,10 +55,13 @@ static void put_edit(HlBuf *in, HlRng *rng, int lines) {
   static const char *const bits[] = {"", "x", "%", "}", "{", "(", "\\\"", "=", "\\n"};
   const int line = (int)hl_rng_below(rng, lines + 1), column = (int)hl_rng_below(rng, 80);
   put(in,
-      "{\"jsonrpc\":\"2.0\",\"method\":\"textDocument/didChange\",\"params\":{\"textDocument\":{\"uri\":\"u\",\"version\":2},"
-      "\"contentChanges\":[{\"range\":{\"start\":{\"line\":%d,\"character\":%d},\"end\":{\"line\":%d,\"character\":%d}},"
+      "{\"jsonrpc\":\"2.0\",\"method\":\"textDocument/"
+      "didChange\",\"params\":{\"textDocument\":{\"uri\":\"u\",\"version\":2},"
+      "\"contentChanges\":[{\"range\":{\"start\":{\"line\":%d,\"character\":%d},\"end\":{\"line\":%"
+      "d,\"character\":%d}},"
       "\"text\":\"%s\"}]}}",
-      line, column, line, column + (int)hl_rng_below(rng, 5), bits[hl_rng_below(rng, HL_COUNT_OF(bits))]);
+      line, column, line, column + (int)hl_rng_below(rng, 5),
+      bits[hl_rng_below(rng, HL_COUNT_OF(bits))]);
 }
 
 static void check(const HlBuf *out) {
@@ -89,7 +96,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   int lines = 1;
   for (size_t k = 0; k < size; k++)
     lines += data[k] == '\n';
-  put(&in, "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"capabilities\":{\"textDocument\":{"
+  put(&in, "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"capabilities\":{"
+           "\"textDocument\":{"
            "\"documentSymbol\":{\"hierarchicalDocumentSymbolSupport\":true}}}}}");
   put_open(&in, data, size);
   feed(lsp, &in, &out);

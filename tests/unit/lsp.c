@@ -19,15 +19,18 @@
 
 static void places_count_utf16_units(void **state) {
   LspDoc *doc = lsp_doc_new("file:///x.hlo", "hlo");
-  const char *text = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\r\nsecond\n";  // a, e acute, euro, a smiley, z
+  const char *text =
+      "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\r\nsecond\n";  // a, e acute, euro, a smiley, z
   lsp_doc_set(doc, text, strlen(text));
   const uint32_t smiley = 6, z = 10;
   assert_int_equal(lsp_place(doc, false, smiley).character, 3);
   assert_int_equal(lsp_place(doc, false, z).character, 5);
   assert_int_equal(lsp_place(doc, true, z).character, 10);
   assert_int_equal(lsp_offset(doc, false, (LspPlace){0, 5}), z);
-  assert_int_equal(lsp_offset(doc, false, (LspPlace){0, 4}), smiley);  // between its halves: in front of it
-  assert_int_equal(lsp_offset(doc, false, (LspPlace){0, 99}), 11);     // in front of the line's end, \r\n
+  assert_int_equal(lsp_offset(doc, false, (LspPlace){0, 4}),
+                   smiley);  // between its halves: in front of it
+  assert_int_equal(lsp_offset(doc, false, (LspPlace){0, 99}),
+                   11);  // in front of the line's end, \r\n
   assert_int_equal(lsp_offset(doc, false, (LspPlace){1, 3}), 16);
   assert_int_equal(lsp_offset(doc, false, (LspPlace){9, 3}), strlen(text));
   assert_int_equal(lsp_offset(doc, false, (LspPlace){-1, 3}), 0);
@@ -99,7 +102,8 @@ static bool has_loc(const LspDoc *doc, const HlInst *inst) {
 static void wrong_at(Count *count, const LspDoc *doc, HlLoc loc, const char *why) {
   const LspPlace place = lsp_place(doc, true, loc ? loc - 1 : 0);
   if (count->wrong++ < 100)
-    print_error("%s:%lld:%lld: %s\n", file_of_failure, (long long)place.line + 1, (long long)place.character + 1, why);
+    print_error("%s:%lld:%lld: %s\n", file_of_failure, (long long)place.line + 1,
+                (long long)place.character + 1, why);
 }
 
 // Whether an instruction's statement names all operands and called computations that were read, and no other.
@@ -114,7 +118,8 @@ static void compare_inst(const LspDoc *doc, const HlInst *inst, Count *count) {
     return;
   }
   const LspStatement *of = &index->statements.at[which];
-  const HlStr op = of->op == LSP_NONE ? (HlStr){0} : lsp_token_text(lsp_text(doc), &index->tokens.at[of->op]);
+  const HlStr op =
+      of->op == LSP_NONE ? (HlStr){0} : lsp_token_text(lsp_text(doc), &index->tokens.at[of->op]);
   if (hl_str_is(op, "recv-done") || hl_str_is(op, "send-done"))
     return;  // in texts of years ago its operand is another than is written
   uint32_t n = 0;
@@ -152,9 +157,12 @@ static void compare_module(const LspDoc *doc, const HlModule *m, Count *count) {
       if (!inst->loc || inst->loc > doc->text.n)
         continue;
       const char c = doc->text.at[inst->loc - 1];
-      const bool named = c == '%' || strncmp(doc->text.at + inst->loc - 1, inst->name->text, 1) == 0;
+      const bool named =
+          c == '%' || strncmp(doc->text.at + inst->loc - 1, inst->name->text, 1) == 0;
       if (!has_loc(doc, inst)) {
-        if (named && strncmp(doc->text.at + inst->loc - 1 + (c == '%'), inst->name->text, inst->name->n) == 0 &&
+        if (named &&
+            strncmp(doc->text.at + inst->loc - 1 + (c == '%'), inst->name->text, inst->name->n) ==
+                0 &&
             doc->text.at[inst->loc - 1 + (c == '%') + inst->name->n] == ' ')
           wrong_at(count, doc, inst->loc, "the instruction was not seen");
         continue;
@@ -175,10 +183,12 @@ static int32_t maker(const LspDoc *doc, const HlMlValue *value) {
 static void compare_op(const LspDoc *doc, const HlMlOp *op, Count *count) {
   const LspIndex *index = &doc->index;
   const int32_t token = op->loc ? defining(doc, op->loc - 1) : LSP_NONE;
-  const int32_t which = token == LSP_NONE ? LSP_NONE : lsp_statement_at(index, index->tokens.at[token].at);
+  const int32_t which =
+      token == LSP_NONE ? LSP_NONE : lsp_statement_at(index, index->tokens.at[token].at);
   static const char applies[] = "applies ";
   const size_t n_applies = sizeof applies - 1;
-  if (op->loc > n_applies && memcmp(doc->text.at + op->loc - 1 - n_applies, applies, n_applies) == 0)
+  if (op->loc > n_applies &&
+      memcmp(doc->text.at + op->loc - 1 - n_applies, applies, n_applies) == 0)
     return;  // what stands in the place of a region
   if (which == LSP_NONE || index->statements.at[which].op != token) {
     wrong_at(count, doc, op->loc, "the op was not seen");
@@ -201,7 +211,8 @@ static void compare_op(const LspDoc *doc, const HlMlOp *op, Count *count) {
 }
 
 static void compare_tree(const LspDoc *doc, const HlMlTree *tree, Count *count) {
-  for (const HlMlOp *op = hl_ml_next(tree->module, tree->module); op; op = hl_ml_next(op, tree->module))
+  for (const HlMlOp *op = hl_ml_next(tree->module, tree->module); op;
+       op = hl_ml_next(op, tree->module))
     if (op->loc)
       compare_op(doc, op, count);
 }
@@ -210,7 +221,8 @@ static void compare_file(const char *path, Count *count) {
   HlCx *cx = hl_cx_new();
   HlSource *source = hl_read_file(cx, path);
   const HlStr text = source ? hl_source_bytes(source) : (HlStr){0};
-  const bool hlo = source && hl_format_of(text) == HL_FORMAT_TEXT, mlir = source && hl_format_of(text) == HL_FORMAT_MLIR;
+  const bool hlo = source && hl_format_of(text) == HL_FORMAT_TEXT,
+             mlir = source && hl_format_of(text) == HL_FORMAT_MLIR;
   if (hlo || mlir) {
     LspDoc *doc = lsp_doc_new(path, mlir ? "mlir" : "hlo");
     lsp_doc_set(doc, text.at, text.n);
@@ -234,7 +246,8 @@ static void compare_folder(const char *folder, int every, Count *count) {
   for (struct dirent *entry; dir && (entry = readdir(dir));) {
     char path[4096];
     struct stat st;
-    if (entry->d_name[0] == '.' || snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path ||
+    if (entry->d_name[0] == '.' ||
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path ||
         stat(path, &st) != 0)
       continue;
     if (S_ISDIR(st.st_mode))
@@ -249,8 +262,8 @@ static void compare_folder(const char *folder, int every, Count *count) {
 static void golden_files_are_indexed_as_they_are_read(void **state) {
   Count count = {0};
   compare_folder("tests/golden", 1, &count);
-  print_message("%d files, %d instructions and ops, %d operands, %d calls\n", count.files, count.insts, count.edges,
-                count.calls);
+  print_message("%d files, %d instructions and ops, %d operands, %d calls\n", count.files,
+                count.insts, count.edges, count.calls);
   assert_int_equal(count.wrong, 0);
   assert_true(count.files > 900 && count.insts > 10000 && count.edges > 8000);
 }
@@ -262,8 +275,8 @@ static void the_corpus_is_indexed_as_it_is_read(void **state) {
   Count count = {0};
   const char *thorough = getenv("HILO_LSP_EVERY");
   compare_folder(corpus, thorough ? atoi(thorough) : 40, &count);
-  print_message("%d files, %d instructions and ops, %d operands, %d calls\n", count.files, count.insts, count.edges,
-                count.calls);
+  print_message("%d files, %d instructions and ops, %d operands, %d calls\n", count.files,
+                count.insts, count.edges, count.calls);
   assert_int_equal(count.wrong, 0);
   assert_true(count.files > 50 && count.edges > 10000);
 }
@@ -275,7 +288,8 @@ typedef struct Tried {
 } Tried;
 
 // Asks, and gives the error or NULL; the answer is in `out`.
-static char *ask(HlLsp *lsp, LspDoc *doc, LspAnswer *answer, uint32_t at, const json_t *params, HlBuf *out) {
+static char *ask(HlLsp *lsp, LspDoc *doc, LspAnswer *answer, uint32_t at, const json_t *params,
+                 HlBuf *out) {
   out->n = 0;
   LspAsk question = {.lsp = lsp, .cx = lsp->cx, .params = params, .doc = doc, .at = at, .out = out};
   lsp_doc_index(doc);
@@ -297,7 +311,8 @@ static void rename_some(HlLsp *lsp, LspDoc *doc, HlRng *rng, Tried *tried) {
     tried->not_renamed += why != NULL;
     if (why) {
       const LspPlace place = lsp_place(doc, true, at);
-      print_error("%s:%lld:%lld: %s\n", doc->uri, (long long)place.line + 1, (long long)place.character + 1, why);
+      print_error("%s:%lld:%lld: %s\n", doc->uri, (long long)place.line + 1,
+                  (long long)place.character + 1, why);
     }
     hl_free(why);
   }
@@ -329,7 +344,8 @@ static void format_one(HlLsp *lsp, LspDoc *doc, Tried *tried) {
       char *again = ask(lsp, doc, lsp_formatting, 0, NULL, &out);
       if (again || strcmp(out.at, "[]") != 0) {
         tried->not_stable++;
-        print_error("%s: formatted twice it is another text%s%s\n", doc->uri, again ? ": " : "", again ? again : "");
+        print_error("%s: formatted twice it is another text%s%s\n", doc->uri, again ? ": " : "",
+                    again ? again : "");
       }
       hl_free(again);
     }
@@ -369,7 +385,8 @@ static void try_folder(const char *folder, HlRng *rng, Tried *tried) {
     char path[4096];
     struct stat st;
     if (entries[k]->d_name[0] != '.' &&
-        snprintf(path, sizeof path, "%s/%s", folder, entries[k]->d_name) < (int)sizeof path && stat(path, &st) == 0) {
+        snprintf(path, sizeof path, "%s/%s", folder, entries[k]->d_name) < (int)sizeof path &&
+        stat(path, &st) == 0) {
       if (S_ISDIR(st.st_mode))
         try_folder(path, rng, tried);
       else
@@ -384,8 +401,10 @@ static void golden_files_are_renamed_and_formatted(void **state) {
   HlRng rng = {3};
   Tried tried = {0};
   try_folder("tests/golden", &rng, &tried);
-  print_message("%d files; renamed %d, not %d; formatted %d, refused %d, not the same %d, not stable %d\n", tried.files,
-                tried.renamed, tried.not_renamed, tried.formatted, tried.not_formatted, tried.not_same, tried.not_stable);
+  print_message(
+      "%d files; renamed %d, not %d; formatted %d, refused %d, not the same %d, not stable %d\n",
+      tried.files, tried.renamed, tried.not_renamed, tried.formatted, tried.not_formatted,
+      tried.not_same, tried.not_stable);
   assert_true(tried.renamed > 2000 && tried.formatted > 800);
   assert_int_equal(tried.not_renamed, 0);
   // What XLA prints is not always what it reads: digits of constants, quotes in strings, attributes of `op-start`. Nor does
@@ -413,7 +432,8 @@ static void expect(const char *uri, const Expect *e) {
   for (int k = 0; k < doc->diags.n; k++)
     if (k >= n || !strstr(doc->diags.at[k].text, e->message[k]) ||
         lsp_place(doc, true, doc->diags.at[k].span.at).line + 1 != e->line[k])
-      print_error("%lld: %s\n", (long long)lsp_place(doc, true, doc->diags.at[k].span.at).line + 1, doc->diags.at[k].text);
+      print_error("%lld: %s\n", (long long)lsp_place(doc, true, doc->diags.at[k].span.at).line + 1,
+                  doc->diags.at[k].text);
   assert_int_equal(doc->diags.n, n);
   for (int k = 0; k < n; k++) {
     assert_non_null(strstr(doc->diags.at[k].text, e->message[k]));
@@ -427,18 +447,25 @@ static void what_is_around_an_error_is_verified(void **state) {
   const Expect cases[] = {
       {"HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  y = f32[4] ad(x, x)\n"
        "  z = f32[4] reverse(y), dimensions={7}\n  ROOT w = f32[4] add(z, y)\n}\n",
-       {"unknown opcode 'ad'", "reverse dimensions"}, {4, 5}},
+       {"unknown opcode 'ad'", "reverse dimensions"},
+       {4, 5}},
       // Without a shape there is nothing to take its place: what uses it goes, too.
       {"HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  y = ad(x, x)\n  v = f32[4] negate(y)\n"
        "  z = f32[4] reverse(x), dimensions={7}\n  ROOT w = f32[4] add(z, v)\n}\n",
-       {"unknown opcode 'ad'", "reverse dimensions"}, {4, 6}},
-      {"HloModule m\nENTRY e {\n  x = f32[4] parameter(zero)\n  y = f32[4] reverse(x), dimensions={7}\n"
+       {"unknown opcode 'ad'", "reverse dimensions"},
+       {4, 6}},
+      {"HloModule m\nENTRY e {\n  x = f32[4] parameter(zero)\n  y = f32[4] reverse(x), "
+       "dimensions={7}\n"
        "  ROOT w = f32[4] add(x, y)\n}\n",
-       {"an integer", "reverse dimensions"}, {3, 4}},
-      {"func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = stablehlo.ad %arg0, %arg0 : tensor<4xf32>\n"
-       "  %1 = stablehlo.reverse %0, dims = [7] : tensor<4xf32>\n  %2 = stablehlo.foo %1 : tensor<4xf32>\n"
+       {"an integer", "reverse dimensions"},
+       {3, 4}},
+      {"func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = stablehlo.ad %arg0, %arg0 "
+       ": tensor<4xf32>\n"
+       "  %1 = stablehlo.reverse %0, dims = [7] : tensor<4xf32>\n  %2 = stablehlo.foo %1 : "
+       "tensor<4xf32>\n"
        "  return %2 : tensor<4xf32>\n}\n",
-       {"'stablehlo.ad' is unknown", "'stablehlo.foo' is unknown", "reverse"}, {2, 4, 3}},
+       {"'stablehlo.ad' is unknown", "'stablehlo.foo' is unknown", "reverse"},
+       {2, 4, 3}},
       {"", {NULL}, {0}},
       {"HloModule m\nENTRY e {\n  ROOT x = f32[4] parameter(0)\n}\n", {NULL}, {0}},
       {"HloModule m\nENTRY e {\n", {"never closed"}, {2}},
@@ -449,18 +476,27 @@ static void what_is_around_an_error_is_verified(void **state) {
 
 // --- A session of damage ----------------------------------------------------------------------------
 
-static const char *const methods[] = {
-    "textDocument/hover", "textDocument/definition", "textDocument/references", "textDocument/documentHighlight",
-    "textDocument/prepareRename", "textDocument/rename", "textDocument/documentSymbol", "textDocument/foldingRange",
-    "textDocument/semanticTokens/full", "textDocument/semanticTokens/range", "textDocument/completion",
-    "textDocument/formatting", "textDocument/codeAction"};
+static const char *const methods[] = {"textDocument/hover",
+                                      "textDocument/definition",
+                                      "textDocument/references",
+                                      "textDocument/documentHighlight",
+                                      "textDocument/prepareRename",
+                                      "textDocument/rename",
+                                      "textDocument/documentSymbol",
+                                      "textDocument/foldingRange",
+                                      "textDocument/semanticTokens/full",
+                                      "textDocument/semanticTokens/range",
+                                      "textDocument/completion",
+                                      "textDocument/formatting",
+                                      "textDocument/codeAction"};
 
 static void put_message(HlBuf *out, const HlBuf *body) {
   hl_buf_printf(out, "Content-Length: %zu\r\n\r\n%s", body->n, body->at);
 }
 
 static void put_edit(HlBuf *out, HlRng *rng, const char *uri, const LspDoc *like) {
-  static const char *const bits[] = {"", "x", "%", "\n", "}", "{", "(", "\"", "=", "\xf0\x9f\x98\x80", " add(", "/*", "f32[4]"};
+  static const char *const bits[] = {
+      "", "x", "%", "\n", "}", "{", "(", "\"", "=", "\xf0\x9f\x98\x80", " add(", "/*", "f32[4]"};
   HlBuf body = {0}, text = {0};
   hl_buf_json_string(&text, bits[hl_rng_below(rng, HL_COUNT_OF(bits))], 0);
   const char *bit = bits[hl_rng_below(rng, HL_COUNT_OF(bits))];
@@ -468,8 +504,10 @@ static void put_edit(HlBuf *out, HlRng *rng, const char *uri, const LspDoc *like
   hl_buf_json_string(&text, bit, strlen(bit));
   const int64_t line = hl_rng_below(rng, like->lines.n + 2), column = hl_rng_below(rng, 60);
   hl_buf_printf(&body,
-                "{\"jsonrpc\":\"2.0\",\"method\":\"textDocument/didChange\",\"params\":{\"textDocument\":{\"uri\":\"%s\","
-                "\"version\":3},\"contentChanges\":[{\"range\":{\"start\":{\"line\":%lld,\"character\":%lld},\"end\":{"
+                "{\"jsonrpc\":\"2.0\",\"method\":\"textDocument/"
+                "didChange\",\"params\":{\"textDocument\":{\"uri\":\"%s\","
+                "\"version\":3},\"contentChanges\":[{\"range\":{\"start\":{\"line\":%lld,"
+                "\"character\":%lld},\"end\":{"
                 "\"line\":%lld,\"character\":%lld}},\"text\":%s}]}}",
                 uri, (long long)line, (long long)column, (long long)(line + hl_rng_below(rng, 2)),
                 (long long)(column + hl_rng_below(rng, 12)), text.at);
@@ -482,11 +520,14 @@ static void put_question(HlBuf *out, HlRng *rng, const char *uri, const LspDoc *
   HlBuf body = {0};
   const int64_t line = hl_rng_below(rng, like->lines.n + 2), column = hl_rng_below(rng, 60);
   hl_buf_printf(&body,
-                "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"%s\",\"params\":{\"textDocument\":{\"uri\":\"%s\"},"
-                "\"position\":{\"line\":%lld,\"character\":%lld},\"newName\":\"n%d\",\"context\":{\"includeDeclaration\":true},"
-                "\"range\":{\"start\":{\"line\":%lld,\"character\":0},\"end\":{\"line\":%lld,\"character\":9}}}}",
-                id, methods[hl_rng_below(rng, HL_COUNT_OF(methods))], uri, (long long)line, (long long)column, id,
-                (long long)line, (long long)line + 3);
+                "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"%s\",\"params\":{\"textDocument\":{"
+                "\"uri\":\"%s\"},"
+                "\"position\":{\"line\":%lld,\"character\":%lld},\"newName\":\"n%d\",\"context\":{"
+                "\"includeDeclaration\":true},"
+                "\"range\":{\"start\":{\"line\":%lld,\"character\":0},\"end\":{\"line\":%lld,"
+                "\"character\":9}}}}",
+                id, methods[hl_rng_below(rng, HL_COUNT_OF(methods))], uri, (long long)line,
+                (long long)column, id, (long long)line, (long long)line + 3);
   put_message(out, &body);
   hl_buf_free(&body);
 }
@@ -512,8 +553,11 @@ static int check_answers(const HlBuf *out) {
 
 static void put_open(HlBuf *out, const char *uri, HlStr text) {
   HlBuf body = {0};
-  hl_buf_printf(&body, "{\"jsonrpc\":\"2.0\",\"method\":\"textDocument/didOpen\",\"params\":{\"textDocument\":{\"uri\":\"%s\","
-                "\"languageId\":\"\",\"version\":1,\"text\":", uri);
+  hl_buf_printf(&body,
+                "{\"jsonrpc\":\"2.0\",\"method\":\"textDocument/"
+                "didOpen\",\"params\":{\"textDocument\":{\"uri\":\"%s\","
+                "\"languageId\":\"\",\"version\":1,\"text\":",
+                uri);
   hl_buf_json_string(&body, text.at, text.n);
   hl_buf_puts(&body, "}}}");
   put_message(out, &body);
@@ -529,7 +573,8 @@ static void session(HlRng *rng, const char *path, bool break_bytes, int rounds) 
   HlLsp *lsp = hl_lsp_new(cx);
   HlBuf in = {0}, out = {0};
   const char *uri = "file:///x";
-  const char *hello = "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"capabilities\":{}}}";
+  const char *hello =
+      "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"capabilities\":{}}}";
   hl_buf_printf(&in, "Content-Length: %zu\r\n\r\n%s", strlen(hello), hello);
   put_open(&in, uri, hl_source_bytes(source));
   hl_lsp_feed(lsp, in.at, in.n, &out);
@@ -610,7 +655,8 @@ static void bad_frames_are_answered(void **state) {
     hl_lsp_feed(lsp, chunk, 1 << 20, &out);
   hl_lsp_feed(lsp, chunk, 1, &out);
   out.n = 0;  // behind what was skipped, all is as ever
-  feed(lsp, "Content-Length: 46\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"shutdown\"}  ", &out);
+  feed(lsp, "Content-Length: 46\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"shutdown\"}  ",
+       &out);
   assert_non_null(strstr(out.at, "\"id\": 7"));
   assert_non_null(strstr(out.at, "-32002"));
   out.n = 0;
