@@ -46,7 +46,7 @@ static void find_lines(LspDoc *doc) {
 
 static void changed(LspDoc *doc) {
   find_lines(doc);
-  doc->unread = true;
+  doc->unread = doc->untold = true;
   doc->halfway = false;
   doc->indexed = false;
 }

@@ -39,6 +39,7 @@ typedef struct LspDoc {
   int64_t version;
   bool is_mlir;
   bool unread;            // edited since it was read
+  bool untold;            // the client does not know its diagnostics
   bool halfway;           // read with errors, and what is around them not yet verified
   bool indexed;
   HlBuf text;

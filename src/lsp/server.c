@@ -138,7 +138,7 @@ static void publish(HlLsp *lsp, const LspDoc *doc, bool any) {
 
 // What there is to do for a document, most urgent first: its diagnostics, the index, what hovering asks for.
 static bool is_idle(const LspDoc *doc) {
-  return lsp_is_checked(doc) && doc->indexed && (!doc->is_mlir || doc->lowered || !doc->valid);
+  return !doc->untold && lsp_is_checked(doc) && doc->indexed && (!doc->is_mlir || doc->lowered || !doc->valid);
 }
 
 bool hl_lsp_has_work(const HlLsp *lsp) {
@@ -154,12 +154,13 @@ void hl_lsp_work(HlLsp *lsp, HlBuf *out) {
   lsp->out = out;
   for (int k = 0; k < lsp->docs.n; k++) {
     LspDoc *doc = lsp->docs.at[k];
-    if (lsp_is_checked(doc))
+    if (!doc->untold)
       continue;
     lsp_check_step(lsp->cx, doc);
     if (doc->text.n < SMALL)  // what takes no time is told at once
       lsp_check(lsp->cx, doc);
     publish(lsp, doc, true);
+    doc->untold = !lsp_is_checked(doc);
     return;
   }
   for (int k = 0; k < lsp->docs.n; k++) {

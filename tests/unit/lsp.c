@@ -629,6 +629,33 @@ static void damage_ends_nothing(void **state) {
   assert_int_equal(done, 120);
 }
 
+// A question right behind an edit has the text read; the diagnostics must come all the same.
+static void diagnostics_come_behind_answers(void **state) {
+  HlCx *cx = hl_cx_new();
+  HlLsp *lsp = hl_lsp_new(cx);
+  HlBuf in = {0}, out = {0};
+  HlRng rng = {1};
+  const char *hello = "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{}}";
+  hl_buf_printf(&in, "Content-Length: %zu\r\n\r\n%s", strlen(hello), hello);
+  put_open(&in, "u", hl_str("HloModule m\nENTRY e {\n  ROOT x = f32[4] paramter(0)\n}\n"));
+  hl_lsp_feed(lsp, in.at, in.n, &out);
+  for (int k = 0; k < 40; k++) {
+    in.n = 0;
+    put_question(&in, &rng, "u", lsp->docs.at[0], k);
+    hl_lsp_feed(lsp, in.at, in.n, &out);
+  }
+  assert_null(strstr(out.at, "publishDiagnostics"));
+  assert_true(lsp_is_checked(lsp->docs.at[0]));
+  while (hl_lsp_has_work(lsp))
+    hl_lsp_work(lsp, &out);
+  assert_non_null(strstr(out.at, "publishDiagnostics"));
+  assert_non_null(strstr(out.at, "paramter"));
+  hl_lsp_free(lsp);
+  hl_buf_free(&in);
+  hl_buf_free(&out);
+  hl_cx_free(cx);
+}
+
 static void feed(HlLsp *lsp, const char *text, HlBuf *out) {
   hl_lsp_feed(lsp, text, strlen(text), out);
 }
@@ -678,6 +705,7 @@ int main(void) {
       cmocka_unit_test(the_corpus_is_indexed_as_it_is_read),
       cmocka_unit_test(golden_files_are_renamed_and_formatted),
       cmocka_unit_test(what_is_around_an_error_is_verified),
+      cmocka_unit_test(diagnostics_come_behind_answers),
       cmocka_unit_test(bad_frames_are_answered),
       cmocka_unit_test(damage_ends_nothing),
   };
