@@ -191,6 +191,13 @@ static int32_t next_thing(const LspDoc *doc, ThingKind kind, uint32_t at) {
   return low;
 }
 
+// The end of the comment that starts at a byte; the byte itself where none does.
+static uint32_t comment_end(const LspDoc *doc, uint32_t at) {
+  const int32_t which = doc->text.at[at] == '/' ? lsp_token_at(&doc->index, at) : LSP_NONE;
+  const LspToken *token = which == LSP_NONE ? NULL : &doc->index.tokens.at[which];
+  return token && token->kind == LSP_COMMENT && token->at == at ? at + token->n : at;
+}
+
 // Nothing but white space, other comments and the words in front of things (HloModule, ENTRY) between.
 static bool only_blank(const LspDoc *doc, uint32_t from, uint32_t to) {
   const int32_t first = next_thing(doc, MODULE, from);
@@ -198,8 +205,8 @@ static bool only_blank(const LspDoc *doc, uint32_t from, uint32_t to) {
     const char *s = doc->text.at + k;
     if (*s == ' ' || *s == '\n' || *s == '\r' || *s == '\t')
       k++;
-    else if (*s == '/' && (s[1] == '/' || s[1] == '*'))
-      k = lsp_token_span(&doc->index.tokens.at[lsp_token_at(&doc->index, k)]).end;
+    else if (comment_end(doc, k) > k)
+      k = comment_end(doc, k);
     else if (first < doc->index.modules.n && strncmp(s, "HloModule", 9) == 0)
       k += 9;
     else
