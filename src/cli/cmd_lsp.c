@@ -7,12 +7,22 @@
 #include "cli/cli.h"
 #include "hilo/lsp.h"
 
+// A client's pipes may be such that do not wait: then this waits, for a second at most.
+static bool may_try_again(int fd, short event) {
+  struct pollfd wait = {fd, event, 0};
+  if (errno == EAGAIN || errno == EWOULDBLOCK)
+    poll(&wait, 1, 1000);
+  else if (errno != EINTR)
+    return false;
+  return true;
+}
+
 // Sends what is to be sent. False: the client is gone.
 static bool send_all(HlBuf *out) {
   size_t done = 0;
   while (done < out->n) {
     const ssize_t n = write(STDOUT_FILENO, out->at + done, out->n - done);
-    if (n < 0 && errno != EINTR)
+    if (n < 0 && !may_try_again(STDOUT_FILENO, POLLOUT))
       return false;
     done += n > 0 ? (size_t)n : 0;
   }
@@ -29,7 +39,7 @@ static bool is_waiting(void) {
 static ssize_t receive(const HlCx *cx, char *bytes, size_t room) {
   for (;;) {
     const ssize_t n = read(STDIN_FILENO, bytes, room);
-    if (n >= 0 || errno != EINTR || hl_cx_is_cancelled(cx))
+    if (n >= 0 || hl_cx_is_cancelled(cx) || !may_try_again(STDIN_FILENO, POLLIN))
       return n;
   }
 }

@@ -350,6 +350,27 @@ def test_pipes():
                           frame('{"jsonrpc":"2.0","method":"exit"}'), capture_output=True, timeout=20)
     assert done.returncode == 0
     assert subprocess.run([HILO, "lsp"], input=b"", capture_output=True, timeout=20).returncode == 1
+    # Pipes that do not wait, one of them full.
+    read, write = os.pipe()
+    answers, out = os.pipe()
+    for fd in (read, out):
+        os.set_blocking(fd, False)
+    process = subprocess.Popen([HILO, "lsp"], stdin=read, stdout=out)
+    os.close(read)
+    os.close(out)
+    os.write(write, hello)
+    time.sleep(0.5)
+    for k in range(600):
+        os.write(write, frame('{"jsonrpc":"2.0","id":%d,"method":"%s"}' % (k, "x" * 90)))
+    time.sleep(0.5)
+    os.write(write, frame('{"jsonrpc":"2.0","id":2,"method":"shutdown"}') + frame('{"jsonrpc":"2.0","method":"exit"}'))
+    os.close(write)
+    got = b""
+    while more := os.read(answers, 65536):
+        got += more
+        time.sleep(0.01)
+    os.close(answers)
+    assert process.wait(20) == 0 and got.count(b"unknown method") == 600
     process = subprocess.Popen([HILO, "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     try:
