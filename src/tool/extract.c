@@ -10,6 +10,7 @@
 
 #include "base/vec.h"
 #include "hilo/edit.h"
+#include "tool/extract.h"
 
 // --- Copying computations -----------------------------------------------------------------------
 
@@ -335,6 +336,18 @@ void hl_extract_free(HlExtract *extract) {
   if (extract->arena)
     hl_arena_free(extract->arena);
   *extract = (HlExtract){0};
+}
+
+bool extract_keep(HlCx *cx, const HlComp *comp, bool *in, const bool *results, const char *name,
+                  HlExtract *out) {
+  *out = (HlExtract){.arena = hl_arena_new()};
+  out->result = HL_ARRAY(out->arena, const HlInst *, comp->n_insts + 1);
+  for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    if (results[inst->id])
+      out->result[out->n_results++] = inst;
+  await_all(comp, in);
+  close_set(comp, in);
+  return cut_part(cx, comp, in, name, out);
 }
 
 bool hl_extract(HlCx *cx, int n, const HlInst *const *insts, int64_t height, HlExtract *out) {
