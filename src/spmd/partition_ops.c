@@ -89,8 +89,11 @@ bool part_as_it_is(PartComp *c, HlInst *inst) {
   return own && part_keep(c, inst, part_copy(c, inst, inst->shape, n, operand), own);
 }
 
-// Done to each device's summands it gives summands of the result.
-static bool is_additive(HlOp op) {
+// Done to each device's summands it gives summands of the result: of floats of another type, too, but for rounding.
+static bool is_additive(const HlInst *inst) {
+  const HlOp op = (HlOp)inst->op;
+  if (op == HL_OP_CONVERT)
+    return hl_is_float(inst->shape->dtype) && hl_is_float(inst->operands[0]->shape->dtype);
   return op == HL_OP_COPY || op == HL_OP_ADD || op == HL_OP_SUBTRACT || op == HL_OP_NEGATE;
 }
 
@@ -109,7 +112,7 @@ bool part_elementwise(PartComp *c, HlInst *inst) {
       return part_default(c, inst);
     if (shape->rank > 0 && !hl_shape_same_dims(shape, inst->shape))
       return part_default(c, inst);
-    if (t->unreduced > 1 && !is_additive((HlOp)inst->op))
+    if (t->unreduced > 1 && !is_additive(inst))
       return part_default(c, inst);
   }
   for (int k = 0; k < n; k++) {
