@@ -75,8 +75,8 @@ typedef struct HlPassInfo {
   const char *options;                 // "layout_sensitive=false very_small_gather_size=4": names and defaults
   const char *meaning;                 // one line
   const HlRule *rules;                 // ends with a NULL name; NULL: none
-  // Sets of properties: without those it needs it does not run; those it gives hold afterwards, whatever was before; those
-  // it breaks may not, nor those that fade and that it does not keep.
+  // Sets of properties: without those it needs it does not run (an error, or it leaves the module alone: pass/contract.c); those
+  // it gives hold afterwards, whatever was before; those it breaks may not, nor those that fade and that it does not keep.
   uint32_t needs, gives, breaks, keeps;
 } HlPassInfo;
 

@@ -53,6 +53,7 @@ def initialize() -> None:
   xb._nonexperimental_plugins.add(NAME)
   xb.register_plugin(NAME, priority=500, library_path=path, options=_Options())
   _answer_for_cpu(xb)
+  _make_keys_for_caches_only()
   library = ctypes.CDLL(path)
   _declare(library)
   _kept.append(library)
@@ -77,6 +78,25 @@ def _answer_for_cpu(xb: Any) -> None:
     return client
 
   xb._backend_factories[NAME] = dataclasses.replace(registration, factory=factory)
+
+
+# --- Keys of JAX's cache on disk --------------------------------------------------------------------
+
+
+def _make_keys_for_caches_only() -> None:
+  """JAX makes each program's key for its cache on disk, also where no such cache is set: a sixth of the time that a small
+  program takes to compile."""
+  from jax._src import compilation_cache, config
+  used = getattr(compilation_cache, "is_cache_used", None)
+  folder, shared = (getattr(config, name, None) for name in ("compilation_cache_dir", "share_binary_between_hosts"))
+  if used is None or folder is None or shared is None or not hasattr(compilation_cache, "_cache"):
+    return
+
+  def is_cache_used(backend: Any) -> bool:
+    wants_key = folder.value or shared.value or compilation_cache._cache is not None
+    return used(backend) if wants_key or NAME not in backend.platform_version else False
+
+  compilation_cache.is_cache_used = is_cache_used
 
 
 # --- Custom calls -----------------------------------------------------------------------------------

@@ -373,9 +373,13 @@ static bool run(Call *call, const FfiBinding *binding, const HlLiteral *const *i
   dispatch_blocks(false);
   if (fault)
     return ffi_failed(call->cx, binding->context, call->inst, fault);
-  for (int k = 0; k < call->n_rets; k++)
-    if (call->ret[k].carried)
-      carry(&call->ret[k], true);
+  for (int k = 0; k < call->n_rets; k++) {
+    const Leaf *ret = &call->ret[k];
+    if (ret->carried)
+      carry(ret, true);
+    if (hl_is_array_dtype(ret->value->shape->dtype))
+      elements_take(ret->value->shape->dtype, ret->value->data, ret->array.bytes);
+  }
   return true;
 }
 

@@ -64,6 +64,29 @@ class Plugin(Case):
             jax.clear_caches()
           """, "1\n1\n", JAX_PLATFORMS="hilo", XLA_FLAGS=f"--xla_dump_to={folder}")
 
+  def test_keys_for_caches(self):
+    """JAX's keys are made where a cache on disk is set, and not without one: also where it is set late, or taken away."""
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+      self.prints("""
+          import jax, jax.experimental.compilation_cache.compilation_cache as cache, os
+          from jax._src import cache_key
+          made, get = [], cache_key.get
+          cache_key.get = lambda *a, **k: made.append(1) or get(*a, **k)
+          jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+          def compiles(k):
+            made.clear()
+            jax.jit(lambda x: x * k + 1)(2.).block_until_ready()
+            return len(made) > 0
+          folder = os.environ["FOLDER"]
+          print(compiles(3), os.listdir(folder) == [])
+          jax.config.update("jax_compilation_cache_dir", folder)
+          print(compiles(4), os.listdir(folder) == [])
+          jax.config.update("jax_compilation_cache_dir", None)
+          cache.reset_cache()
+          print(compiles(5))
+          """, "False True\nTrue False\nFalse\n", JAX_PLATFORMS="hilo", FOLDER=folder)
+
   def test_snapshots(self):
     """Every execution is written with its arguments, as they were before one was given away, and its result."""
     import tempfile
@@ -301,6 +324,25 @@ interrupts True True ['KeyboardInterrupt']
           n += 1
         print(n)
         """, "12\n", JAX_PLATFORMS="hilo")
+
+
+  def test_integers_below_a_byte(self):
+    """The host has them without their sign in the upper bits: in by a transfer or from a callback, out again as they came."""
+    self.prints("""
+        import jax, jax.numpy as jnp, numpy as np
+        for t, values in (("int4", [1, -2, -8, 7, -3, 4]), ("uint4", [1, 14, 8, 7, 13, 4])):
+          x = np.array(values, np.int8).astype(t).reshape(2, 3)
+          for host in (x, np.asfortranarray(x), x[::-1, ::-1][::-1, ::-1]):
+            assert np.asarray(jax.device_put(host)).tobytes() == x.tobytes()
+            assert np.asarray(jax.device_put(host).T).tobytes() == x.T.tobytes()
+            assert jax.jit(lambda v: v.astype(jnp.int32))(host).tolist() == x.astype(np.int32).tolist()
+          high = (x.view(np.uint8) | 0xf0).view(x.dtype)
+          assert jax.jit(lambda v: v.astype(jnp.int32))(high).tolist() == x.astype(np.int32).tolist()
+          back = lambda v: jax.pure_callback(lambda a: np.asarray(a), jax.ShapeDtypeStruct(v.shape, v.dtype), v)
+          assert jax.jit(lambda v: back(v).astype(jnp.int32))(x).tolist() == x.astype(np.int32).tolist()
+          assert np.asarray(jax.jit(lambda v: v + v)(x)).tobytes() == (2 * x.astype(np.int8)).astype(t).tobytes()
+          print(t)
+        """, "int4\nuint4\n", JAX_PLATFORMS="hilo")
 
 
 class Registering(unittest.TestCase):
