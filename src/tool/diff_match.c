@@ -30,6 +30,12 @@ uint64_t diff_bare_shape_hash(const HlShape *shape) {
   return h;
 }
 
+// Of an element of a tuple: among how many. Where some have gone, as from the state of a loop, its number says nothing.
+static uint64_t of_how_many(const HlInst *inst) {
+  const bool is_element = inst->op == HL_OP_GET_TUPLE_ELEMENT && inst->n_operands == 1;
+  return is_element ? (uint64_t)inst->operands[0]->shape->rank : 0;
+}
+
 static uint64_t exact_hash(const DiffMatch *match, const HlInst *inst) {
   uint64_t h = hl_hash_mix((uint64_t)inst->op + 1, diff_bare_shape_hash(inst->shape));
   for (int k = 0; k < inst->n_attrs; k++) {
@@ -40,7 +46,7 @@ static uint64_t exact_hash(const DiffMatch *match, const HlInst *inst) {
       continue;
     h = hl_hash_mix(h, hl_attr_hash(attr));
   }
-  return h;
+  return hl_hash_mix(h, of_how_many(inst));
 }
 
 // Of what tells instructions of one op apart when shapes do not: which parameter, which element.
@@ -51,8 +57,15 @@ static uint64_t ops_hash(const HlInst *inst) {
   if (inst->op == HL_OP_GET_TUPLE_ELEMENT) {
     h = hl_hash_mix(h, (uint64_t)hl_attr_int(inst, HL_A_INDEX));
     h = hl_hash_mix(h, (uint64_t)inst->shape->dtype << 32 | (uint64_t)inst->shape->rank);
+    h = hl_hash_mix(h, of_how_many(inst));
   }
   return h;
+}
+
+// Attributes that are other ones where dimensions were reordered or merged; a constant's value is looked at by itself.
+static bool goes_with_order(HlAttrKey key) {
+  return key == HL_A_DIMENSIONS || key == HL_A_IOTA_DIMENSION || key == HL_A_VALUE || key == HL_A_PARAMETER_NUMBER ||
+         key == HL_A_CHANNEL_ID;
 }
 
 static uint64_t loose_hash(const HlInst *inst) {
@@ -60,8 +73,11 @@ static uint64_t loose_hash(const HlInst *inst) {
   const uint64_t n = hl_shape_is_array(shape) ? (uint64_t)hl_shape_elements(shape) : (uint64_t)shape->rank;
   uint64_t h = hl_hash_mix(hl_hash_mix((uint64_t)inst->op + 211, (uint64_t)shape->dtype), n);
   const HlLiteral *literal = inst->op == HL_OP_CONSTANT ? hl_constant(inst) : NULL;
-  if (literal && literal->n == 1)
+  if (literal && literal->data)
     h = hl_hash_mix(h, hl_hash_bytes(literal->data, (size_t)hl_literal_bytes(literal), 5));
+  for (int k = 0; k < inst->n_attrs; k++)
+    if (diff_attr_counts(inst, &inst->attrs[k]) && (int)inst->attrs[k].key < (int)HL_ATTR_COMMON && !goes_with_order(inst->attrs[k].key))
+      h = hl_hash_mix(h, hl_attr_hash(&inst->attrs[k]));
   return inst->op == HL_OP_PARAMETER ? hl_hash_mix(h, (uint64_t)hl_parameter_number(inst)) : h;
 }
 

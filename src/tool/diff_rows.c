@@ -19,6 +19,7 @@ typedef struct Maker {
   int *row_a, *row_b;  // by node
   const DiffFate *fate;
   const int *copy;
+  const int *loose_a, *loose_b;  // of stages: values by node, through what only moves them
   bool *reordered;     // by node of a
   HlBuf text;
 } Maker;
@@ -112,6 +113,33 @@ static bool operand_is(const DiffMatch *match, int a, uint32_t i, int b, uint32_
   return match->a.mate[x] == y || match->a.mate[match->a.node[x].value] == match->b.node[y].value;
 }
 
+// Between stages: what an operand became, by way of what only moves values, too.
+static int place_of(const Maker *m, int a) {
+  return m->match->a.mate[a] != DIFF_NONE ? m->match->a.mate[a] : m->fate[a].into;
+}
+
+static bool operand_became(const Maker *m, int a, uint32_t i, int b, uint32_t j) {
+  const DiffMatch *match = m->match;
+  const int x = m->loose_a[operand_node(&match->a, a, i)], y = m->loose_b[operand_node(&match->b, b, j)];
+  const int to = place_of(m, x);
+  return to == y || (to != DIFF_NONE && m->loose_b[to] == y) || operand_is(match, a, i, b, j);
+}
+
+// Whether some operand is none of what those of the partner came from.
+static bool stage_operands_differ(Maker *m, int a, int b) {
+  const HlInst *x = m->match->a.node[a].inst, *y = m->match->b.node[b].inst;
+  if (x->n_operands != y->n_operands)
+    return true;
+  for (uint32_t k = 0; k < x->n_operands; k++) {
+    bool found = operand_became(m, a, k, b, k);
+    if (!found && x->n_operands == 2 && hl_op_is((HlOp)x->op, HL_T_COMMUTES))
+      found = operand_became(m, a, k, b, 1 - k);
+    if (!found)
+      return true;
+  }
+  return false;
+}
+
 // Which operands are not those of the partner; said in words behind the rest.
 static bool operands_differ(Maker *m, int a, int b) {
   const DiffMatch *match = m->match;
@@ -137,9 +165,9 @@ static bool operands_differ(Maker *m, int a, int b) {
   return any;
 }
 
-// Between stages operands differ by what was folded away, and metadata by what passes make of it.
+// Between stages metadata differs by what passes make of it.
 static uint32_t stage_ignores(const DiffMatch *match) {
-  return match->stages ? HL_DIFF_METADATA | HL_DIFF_OPERANDS | HL_DIFF_CONTROL : 0;
+  return match->stages ? HL_DIFF_METADATA | HL_DIFF_CONTROL : 0;
 }
 
 static bool is_wire(const DiffMatch *match, int a) {
@@ -157,7 +185,11 @@ static uint32_t pair_what(Maker *m, int a, int b, size_t *n) {
   if (what)
     diff_what(x, y, ignore, &m->text);
   *n = m->text.n;
-  if (!(ignore & HL_DIFF_OPERANDS) && operands_differ(m, a, b))
+  if (match->stages && !(ignore & HL_DIFF_OPERANDS) && !is_wire(match, a) && stage_operands_differ(m, a, b)) {
+    hl_buf_printf(&m->text, "%sother operands", m->text.n ? "; " : "");
+    what |= HL_DIFF_OPERANDS;
+  }
+  if (!match->stages && !(ignore & HL_DIFF_OPERANDS) && operands_differ(m, a, b))
     what |= HL_DIFF_OPERANDS;
   if (m->reordered && m->reordered[a] && !(ignore & HL_DIFF_ORDER)) {
     hl_buf_printf(&m->text, "%sanother place in the schedule", m->text.n ? "; " : "");
@@ -366,6 +398,15 @@ static int *no_rows(HlArena *arena, int n) {
   return rows;
 }
 
+static int *loose_values(HlArena *arena, DiffSide *side) {
+  int *value = HL_ARRAY(arena, int, side->n + 1);
+  diff_wire(side, true);
+  for (int k = 0; k < side->n; k++)
+    value[k] = side->node[k].value;
+  diff_wire(side, false);
+  return value;
+}
+
 void diff_rows(DiffMatch *match, HlDiff *diff) {
   HlArena *arena = hl_arena_new();
   Maker m = {.match = match, .diff = diff, .seen = {.arena = arena}};
@@ -374,6 +415,8 @@ void diff_rows(DiffMatch *match, HlDiff *diff) {
   if (match->stages) {
     m.fate = diff_fates(match);
     m.copy = diff_copies(match);
+    m.loose_a = loose_values(arena, &match->a);
+    m.loose_b = loose_values(arena, &match->b);
   }
   const int *order_a = printed_order(arena, &match->a), *order_b = printed_order(arena, &match->b);
   if (match->a.m->is_scheduled && match->b.m->is_scheduled && !match->stages)

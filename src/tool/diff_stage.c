@@ -235,6 +235,9 @@ DiffFate *diff_fates(DiffMatch *match) {
   for (int k = 0; k < match->a.n; k++)
     if (match->a.mate[k] == DIFF_NONE && fate[k].into == DIFF_NONE && f.live[k])
       fate[k] = fate_by_operands(&f, k);
+  for (int k = match->a.n - 1; k >= 0; k--)  // what stands in these
+    if (match->a.mate[k] == DIFF_NONE && fate[k].into == DIFF_NONE && f.live[k] && place_of_users(&f, k) != DIFF_NONE)
+      fate[k] = (DiffFate){place_of_users(&f, k), HL_DIFF_FOLDED, HL_BY_USERS, false};
   hl_arena_free(arena);
   return fate;
 }
