@@ -253,7 +253,7 @@ static void compare_pairs(Run *r, const DumpPairs *pairs, int first_a, int first
 static void put_total(const Run *r, const char *of) {
   if (r->cli->json)
     return;
-  printf("%" PRId64 " %s: %" PRId64 " equal", r->equal + r->different, of, r->equal);
+  printf("%" PRId64 " %s%s: %" PRId64 " equal", r->equal + r->different, of, r->equal + r->different == 1 ? "" : "s", r->equal);
   if (r->renamed)
     printf(" (%" PRId64 " but for names or order)", r->renamed);
   printf(", %" PRId64 " different", r->different);
@@ -270,7 +270,8 @@ static void compare_directories(Run *r) {
       dump_pairs_of_two(a, n_a, strlen(r->cli->files[0]), b, n_b, strlen(r->cli->files[1]));
   compare_pairs(r, &pairs, first_a, first_b);
   pair_by_hash(r, &pairs, first_a, first_b);
-  put_total(r, "pairs");
+  if (pairs.n > 0)
+    put_total(r, "pair");
   vec_free(&pairs);
   hl_arena_free(arena);
 }
@@ -286,7 +287,7 @@ static void compare_within(Run *r, bool passes) {
              passes ? "in several states" : "both before and after optimisations");
   compare_pairs(r, &pairs, first, first);
   if (pairs.n > 0)
-    put_total(r, passes ? "steps" : "programs");
+    put_total(r, passes ? "step" : "program");
   vec_free(&pairs);
   hl_arena_free(arena);
 }
@@ -319,7 +320,7 @@ static void compare_history(Run *r, HlHistory *history) {
   }
   hl_file_free(&last);
   if (ok)
-    put_total(r, "steps");
+    put_total(r, "step");
 }
 
 // --- The command ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include "cli/equations.h"
 #include "cli/json.h"
 #include "cli/load.h"
+#include "cli/stats_compare.h"
 #include "tool/stats.h"
 
 // --- Text ---------------------------------------------------------------------------------------
@@ -224,6 +225,8 @@ static void report_total(Cli *cli, int skipped, Report *r) {
 
 static int run(Cli *cli) {
   CliFiles files;
+  if (cli_flag(cli, "--compare"))
+    return cli_stats_compare(cli);
   int status = cli_take_files(cli, &files);
   if (status)
     return status;
@@ -242,6 +245,7 @@ static int run(Cli *cli) {
 static const CliOption options[] = {
     {"--computations", NULL, "a row for each computation as well"},
     {"--brief", NULL, "only the summary of each module, without its tables"},
+    {"--compare", NULL, "of two files or directories: the numbers side by side, and what changed"},
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
 };
@@ -263,6 +267,7 @@ const CliCommand cli_stats = {
         "jaxpr a table\n"
         "follows of its equations beside the instructions that each became.",
     .examples = "  hilo stats m.hlo                   what is in it, and what it costs\n"
+                "  hilo stats --compare a.hlo b.hlo   side by side\n"
                 "  hilo stats --brief dump/           every module of a dump, and all together\n",
     .options = options,
     .reports = true,

@@ -70,6 +70,10 @@ static HlVerdict place_verdict(const DiffMatch *match, int a, int b, int *into) 
   return in_call(&match->a, a) ? HL_DIFF_INLINED : HL_DIFF_MOVED;
 }
 
+static bool is_wire(const DiffMatch *match, int a) {
+  return diff_is_wire(&match->a, a);
+}
+
 // --- Rows -----------------------------------------------------------------------------------------
 
 static uint64_t pair_key(const HlInst *a, const HlInst *b) {
@@ -122,7 +126,7 @@ static bool operand_became(const Maker *m, int a, uint32_t i, int b, uint32_t j)
   const DiffMatch *match = m->match;
   const int x = m->loose_a[operand_node(&match->a, a, i)], y = m->loose_b[operand_node(&match->b, b, j)];
   const int to = place_of(m, x);
-  return to == y || (to != DIFF_NONE && m->loose_b[to] == y) || operand_is(match, a, i, b, j);
+  return to == y || to == b || (to != DIFF_NONE && m->loose_b[to] == y) || operand_is(match, a, i, b, j);
 }
 
 // Whether some operand is none of what those of the partner came from.
@@ -170,10 +174,6 @@ static uint32_t stage_ignores(const DiffMatch *match) {
   return match->stages ? HL_DIFF_METADATA | HL_DIFF_CONTROL : 0;
 }
 
-static bool is_wire(const DiffMatch *match, int a) {
-  return diff_is_wire(&match->a, a);
-}
-
 static uint32_t pair_what(Maker *m, int a, int b, size_t *n) {
   const DiffMatch *match = m->match;
   const HlInst *x = match->a.node[a].inst, *y = match->b.node[b].inst;
@@ -206,7 +206,7 @@ static void add_pair(Maker *m, int a, int b, HlDiffBy by) {
   row.what = pair_what(m, a, b, &n);
   row.verdict = place_verdict(match, a, b, &into);
   if (is_wire(match, a) && row.a->op == HL_OP_PARAMETER && row.verdict == HL_DIFF_FUSED)
-    row.verdict = HL_DIFF_MOVED;
+    row.verdict = in_call(&match->a, a) ? HL_DIFF_INLINED : HL_DIFF_MOVED;
   if (row.verdict == HL_DIFF_SAME && row.what)
     row.verdict = row.what == HL_DIFF_ORDER ? HL_DIFF_MOVED : HL_DIFF_CHANGED;
   if (into != DIFF_NONE)
@@ -234,7 +234,9 @@ static void add_fate(Maker *m, int a) {
       row.verdict = place == HL_DIFF_SAME && fate->by == HL_BY_METADATA ? HL_DIFF_CHANGED : place;
       row.into = into != DIFF_NONE ? match->b.node[into].inst : NULL;
       row.what = diff_what(row.a, b, match->ignore | stage_ignores(match), NULL);
-      hl_buf_puts(&m->text, fate->by == HL_BY_METADATA ? "rewritten" : "one with its equals");
+      hl_buf_puts(&m->text, fate->by == HL_BY_METADATA ? "rewritten"
+                              : is_wire(match, a)        ? "its value is handed on directly"
+                                                         : "one with its equals");
     }
   } else {
     hl_buf_puts(&m->text, fate->by == HL_BY_NOTHING ? "the result does not need it" : "not found");

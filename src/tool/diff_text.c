@@ -81,11 +81,12 @@ static void put_names(Writer *w) {
 static void put_fingerprint(Writer *w) {
   const HlDiff *d = w->diff;
   const bool names = d->module_renamed || d->comps_renamed || d->insts_renamed || d->insts_reordered;
-  if (d->stages || (d->equal && !names))
+  if (d->stages || (d->equal && (!names || (d->options.ignore & HL_DIFF_NAMES))))
     return;
   if (d->fingerprint_a == d->fingerprint_b)
-    hl_buf_printf(w->out, "  module fingerprint %016" PRIx64 " of both: what is keyed by it hits, what is keyed by text or proto misses\n",
-                  d->fingerprint_a);
+    hl_buf_printf(w->out, "  module fingerprint %016" PRIx64 " of both: %s\n", d->fingerprint_a,
+                  d->equal ? "a cache keyed by it hits, one keyed by text or proto misses"
+                           : "it does not tell them apart");
   else
     hl_buf_printf(w->out, "  module fingerprint %016" PRIx64 " -> %016" PRIx64 ", first:\n    %s\n", d->fingerprint_a,
                   d->fingerprint_b, d->fingerprint_why);
@@ -146,7 +147,7 @@ static const char *scope_of(const HlInst *inst) {
 // Where else the same happened.
 static void put_places(Writer *w, const HlDiffGroup *group) {
   enum { MOST = 4 };
-  hl_buf_printf(w->out, "  the same %d times, at ", group->times);
+  hl_buf_printf(w->out, "  the same in %d places: ", group->times);
   for (int k = 0; k < group->times && k < MOST; k++) {
     const HlDiffRow *row = &w->diff->row[group->first[k]];
     hl_buf_printf(w->out, "%s%s", k ? ", " : "", (row->a ? row->a : row->b)->name->text);
