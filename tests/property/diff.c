@@ -1,6 +1,7 @@
 // Edits that are known, found by the comparison of two modules. Real programs are renamed, reordered, given another op, constant,
 // inserted instructions, another size of a dimension, and compared with what they were: what is said to have changed is
 // what was changed, and every pair that is said to be the same stands on partners: op, shape, attributes, operands, what is called.
+// Normalised, programs that were renamed or reordered are the same text, others are not.
 //
 //   diff [MODULES [SEED [PATH]]]   default 16 modules (or HILO_ITERATIONS), spread over the corpus, from seed 1; 200: as many as are asked of a release
 #include <dirent.h>
@@ -489,6 +490,27 @@ static void check_counts(Check *check) {
     complain(check, NULL, NULL, head);
 }
 
+// Programs that differ in names and order alone have one normalised text, others have not.
+static bool check_normalized(Case *c) {
+  const HlTextOptions how = {.large_constants = HL_ON, .sorted_configs = HL_ON};
+  HlModule *a = hl_normalize(c->cx, c->a), *b = hl_normalize(c->cx, c->b);
+  HlBuf x = {0}, y = {0};
+  bool ok = a && b && hl_verify(c->cx, a, NULL) == hl_verify(c->cx, (HlModule *)c->a, NULL);
+  hl_cx_clear(c->cx);
+  if (ok) {
+    hl_text_print(c->cx, a, &how, &x);
+    hl_text_print(c->cx, b, &how, &y);
+    ok = (x.n == y.n && memcmp(x.at, y.at, x.n) == 0) == (c->edit < OP);
+  }
+  if (!ok)
+    printf("%s: %s: normalised texts are wrong\n", c->path, edits[c->edit]);
+  hl_buf_free(&x);
+  hl_buf_free(&y);
+  hl_module_free(a);
+  hl_module_free(b);
+  return ok;
+}
+
 static int check_case(Case *c) {
   HlDiff *diff = hl_diff(c->cx, c->a, c->b, &(HlDiffOptions){.mode = HL_DIFF_VERSIONS});
   if (!diff) {
@@ -505,7 +527,7 @@ static int check_case(Case *c) {
   check_counts(&check);
   free(check.pairs);
   hl_diff_free(diff);
-  return check.wrong > 0;
+  return check.wrong > 0 || !check_normalized(c);
 }
 
 // --- The test ---------------------------------------------------------------------------------------
