@@ -179,6 +179,10 @@ static const struct {
     {"opt", "--target", "cpu\ngpu\nnative\n", list_targets},
     {"opt", "--dump-as", "full\ndelta\n", NULL},
     {"opt", "--break-rule", NULL, list_rules},
+    {"diff", "--ignore",
+     "op\nshape\nlayout\noperands\nattributes\nconstants\nsharding\nmetadata\nconfig\nfrontend\ncontrol\nchannels\norder\n"
+     "names\nheader\n",
+     NULL},
     {"run", "--platform", "reference\ncpu\n", NULL},
     {"run", "--reference", "reference\nnone\n", NULL},
     {"run", "--onednn", "auto\non\noff\n", NULL},

@@ -91,6 +91,12 @@ static bool begins(char c) {
   return ((unsigned char)c & 0xc0) != 0x80;
 }
 
+// Behind the names, which are not what differs.
+static size_t behind_name(HlStr text) {
+  const char *at = memmem(text.at, text.n, " = ", 3);
+  return at ? (size_t)(at - text.at) + 3 : 0;
+}
+
 static void common_ends(HlStr a, HlStr b, size_t *from, size_t *to) {
   const size_t least = a.n < b.n ? a.n : b.n;
   *from = *to = 0;
@@ -163,16 +169,17 @@ static void put_row(Page *p, int k) {
     p->fold_at = p->out->n;
   const HlStr a = inst_text(p, row->a, &p->x), b = inst_text(p, row->b, &p->y);
   size_t from = 0, to = 0;
-  const bool marked = row->a && row->b && row->verdict != HL_DIFF_SAME;
+  const bool marked = row->a && row->b && row->what != 0;
+  const size_t name_a = behind_name(a), name_b = behind_name(b);
   if (marked)
-    common_ends(a, b, &from, &to);
+    common_ends((HlStr){a.at + name_a, a.n - name_a}, (HlStr){b.at + name_b, b.n - name_b}, &from, &to);
   hl_buf_printf(p->out, "<tr class=\"r %s\" id=\"r%d\"><td class=\"v\">%s</td>", hl_verdict_text(row->verdict), k,
                 row->verdict == HL_DIFF_SAME ? "" : hl_verdict_text(row->verdict));
-  put_side(p, row->a, a, marked, from, to);
+  put_side(p, row->a, a, marked, name_a + from, to);
   if (!row->b)
     put_note(p, row);
   hl_buf_puts(p->out, "</td>");
-  put_side(p, row->b, b, marked, from, to);
+  put_side(p, row->b, b, marked, name_b + from, to);
   if (row->b)
     put_note(p, row);
   hl_buf_puts(p->out, "</td></tr>\n");
