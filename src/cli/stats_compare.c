@@ -25,7 +25,10 @@ static const char *number_text(double x, Unit unit, bool sign, char *room, size_
     k++;
   }
   const char *s = x < 0 ? "-" : sign && x > 0 ? "+" : "";
-  base_snprintf(room, n, k == 0 ? "%s%.0f%s" : "%s%.2f%s", s, size, unit == BYTES ? binary[k] : unit == FLOPS ? decimal[k] : "");
+  base_snprintf(room, n, k == 0 ? "%s%.0f%s" : "%s%.2f%s", s, size,
+                unit == BYTES   ? binary[k]
+                : unit == FLOPS ? decimal[k]
+                                : "");
   return room;
 }
 
@@ -33,8 +36,9 @@ static void put_row(HlBuf *out, const char *label, double a, double b, Unit unit
   char x[40], y[40], d[40], percent[40] = "";
   if (a != b && a > 0)
     base_snprintf(percent, sizeof percent, "%+.1f%%", 100 * (b - a) / a);
-  hl_buf_printf(out, "  %-28s %12s %12s %12s %9s\n", label, number_text(a, unit, false, x, sizeof x),
-                number_text(b, unit, false, y, sizeof y), a == b ? "" : number_text(b - a, unit, true, d, sizeof d), percent);
+  hl_buf_printf(out, "  %-28s %12s %12s %12s %9s\n", label,
+                number_text(a, unit, false, x, sizeof x), number_text(b, unit, false, y, sizeof y),
+                a == b ? "" : number_text(b - a, unit, true, d, sizeof d), percent);
   while (out->n > 1 && out->at[out->n - 2] == ' ') {  // no blanks before the end of the line
     out->at[out->n - 2] = '\n';
     out->n--;
@@ -47,8 +51,10 @@ static const struct {
   bool whole;  // an int64_t, else a double
   Unit unit;
 } rows[] = {
-#define WHOLE(label, field) {label, offsetof(Stats, field), true, COUNT}
-#define REAL(label, field, unit) {label, offsetof(Stats, field), false, unit}
+#define WHOLE(label, field) \
+  { label, offsetof(Stats, field), true, COUNT }
+#define REAL(label, field, unit) \
+  { label, offsetof(Stats, field), false, unit }
     WHOLE("modules", modules),
     WHOLE("computations", computations),
     WHOLE("instructions", instructions),
@@ -90,7 +96,8 @@ static int64_t size_of(int64_t x) {
 }
 
 static bool goes_first(Change a, Change b) {
-  return size_of(a.by) != size_of(b.by) ? size_of(a.by) > size_of(b.by) : strcmp(hl_op_text(a.op), hl_op_text(b.op)) < 0;
+  return size_of(a.by) != size_of(b.by) ? size_of(a.by) > size_of(b.by)
+                                        : strcmp(hl_op_text(a.op), hl_op_text(b.op)) < 0;
 }
 
 // What changed most first.
@@ -110,7 +117,8 @@ static int changed_ops(const Stats *a, const Stats *b, Change *out) {
 
 static void put_text(const Cli *cli, const Stats *a, const Stats *b, HlBuf *out) {
   Change change[HL_OP_COUNT];
-  hl_buf_printf(out, "a: %s\nb: %s\n\n  %-28s %12s %12s %12s\n", cli->files[0], cli->files[1], "", "a", "b", "b - a");
+  hl_buf_printf(out, "a: %s\nb: %s\n\n  %-28s %12s %12s %12s\n", cli->files[0], cli->files[1], "",
+                "a", "b", "b - a");
   for (int k = 0; k < HL_COUNT_OF(rows); k++)
     if (rows[k].at != offsetof(Stats, modules) || a->modules > 1 || b->modules > 1)
       put_row(out, rows[k].label, value_of(a, k), value_of(b, k), rows[k].unit);
@@ -119,7 +127,8 @@ static void put_text(const Cli *cli, const Stats *a, const Stats *b, HlBuf *out)
   const int n = changed_ops(a, b, change);
   hl_buf_puts(out, n ? "\n  op\n" : "\n  as many of every op\n");
   for (int k = 0; k < n; k++)
-    put_row(out, hl_op_text(change[k].op), (double)a->op[change[k].op], (double)b->op[change[k].op], COUNT);
+    put_row(out, hl_op_text(change[k].op), (double)a->op[change[k].op], (double)b->op[change[k].op],
+            COUNT);
 }
 
 // --- JSON -------------------------------------------------------------------------------------------

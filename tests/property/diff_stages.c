@@ -58,7 +58,8 @@ typedef struct Values {
 } Values;
 
 static Values values_new(HlArena *arena, const HlModule *m) {
-  Values v = {m, HL_ARRAY(arena, HlLiteral **, m->next_comp_id + 1), HL_ARRAY(arena, int *, m->next_comp_id + 1)};
+  Values v = {m, HL_ARRAY(arena, HlLiteral **, m->next_comp_id + 1),
+              HL_ARRAY(arena, int *, m->next_comp_id + 1)};
   for (const HlComp *comp = m->first; comp; comp = comp->next) {
     v.at[comp->id] = HL_ARRAY(arena, HlLiteral *, comp->next_id + 1);
     v.times[comp->id] = HL_ARRAY(arena, int, comp->next_id + 1);
@@ -83,8 +84,10 @@ static void take(void *user, int device, const HlInst *inst, const HlLiteral *va
 static bool run(HlCx *cx, const HlModule *m, HlLiteral *const *args, Values *out) {
   HlLiteral *result = NULL;
   const HlLiteral *const *all[] = {(const HlLiteral *const *)args};
-  const bool ok = hl_eval_devices(m, NULL) == 1 &&
-                  hl_eval(cx, m, &(HlEvalOptions){.trace = take, .user = out, .elided = HL_ELIDED_ZERO}, all, &result);
+  const bool ok =
+      hl_eval_devices(m, NULL) == 1 &&
+      hl_eval(cx, m, &(HlEvalOptions){.trace = take, .user = out, .elided = HL_ELIDED_ZERO}, all,
+              &result);
   hl_literal_unref(result);
   hl_cx_clear(cx);
   return ok;
@@ -99,12 +102,14 @@ static bool is_behind_change(const HlInst *inst, bool *const *changed, int depth
   return false;
 }
 
-static void compare_values(HlCx *cx, const HlDiffRow *row, bool *const *changed, const Values *a, const Values *b, const char *path, Tally *tally) {
-  const HlLiteral *x = a->at[row->a->comp->id][row->a->id], *y = b->at[row->b->comp->id][row->b->id];
+static void compare_values(HlCx *cx, const HlDiffRow *row, bool *const *changed, const Values *a,
+                           const Values *b, const char *path, Tally *tally) {
+  const HlLiteral *x = a->at[row->a->comp->id][row->a->id],
+                  *y = b->at[row->b->comp->id][row->b->id];
   const int n = a->times[row->a->comp->id][row->a->id], m = b->times[row->b->comp->id][row->b->id];
   // What is called from several places has several values; the last is not that of one of them.
-  if (!x || !y || n != m || row->times > 1 || !hl_shape_is_array(x->shape) || !hl_shape_same_dims(x->shape, y->shape) ||
-      x->shape->dtype != y->shape->dtype)
+  if (!x || !y || n != m || row->times > 1 || !hl_shape_is_array(x->shape) ||
+      !hl_shape_same_dims(x->shape, y->shape) || x->shape->dtype != y->shape->dtype)
     return;
   HlMismatch found;
   tally->values++;
@@ -119,20 +124,24 @@ static void compare_values(HlCx *cx, const HlDiffRow *row, bool *const *changed,
            hl_verdict_text(row->verdict), hl_diff_by_text(row->by));
 }
 
-enum { CHANGES = HL_DIFF_OP | HL_DIFF_SHAPE | HL_DIFF_OPERANDS | HL_DIFF_ATTRIBUTES | HL_DIFF_CONSTANTS };
+enum {
+  CHANGES = HL_DIFF_OP | HL_DIFF_SHAPE | HL_DIFF_OPERANDS | HL_DIFF_ATTRIBUTES | HL_DIFF_CONSTANTS
+};
 
 static void check_values(HlCx *cx, const HlDiff *diff, const char *path, Tally *tally) {
   HlArena *arena = hl_arena_new();
   const int n = diff->a->entry->n_params;
   HlLiteral **args = calloc((size_t)n + 1, sizeof *args);
   Values a = values_new(arena, diff->a), b = values_new(arena, diff->b);
-  if (diff->b->entry->n_params == n && hl_fake_args(cx, diff->a, 1, args) && run(cx, diff->a, args, &a) && run(cx, diff->b, args, &b)) {
+  if (diff->b->entry->n_params == n && hl_fake_args(cx, diff->a, 1, args) &&
+      run(cx, diff->a, args, &a) && run(cx, diff->b, args, &b)) {
     tally->runs++;
     bool **changed = HL_ARRAY(arena, bool *, diff->a->next_comp_id + 1);
     for (const HlComp *comp = diff->a->first; comp; comp = comp->next)
       changed[comp->id] = HL_ARRAY(arena, bool, comp->next_id + 1);
     for (int k = 0; k < diff->n_rows; k++)
-      if (diff->row[k].a && ((diff->row[k].what & CHANGES) || diff->row[k].verdict == HL_DIFF_FOLDED))
+      if (diff->row[k].a &&
+          ((diff->row[k].what & CHANGES) || diff->row[k].verdict == HL_DIFF_FOLDED))
         changed[diff->row[k].a->comp->id][diff->row[k].a->id] = true;
     for (int k = 0; k < diff->n_rows; k++) {
       const HlDiffRow *row = &diff->row[k];
@@ -163,10 +172,12 @@ static void check_rows(const HlDiff *diff, const char *path, Tally *tally) {
     said[row->a->comp->id][row->a->id] = false;
     tally->live++;
     tally->by[row->by]++;
-    const bool lost = row->verdict == HL_DIFF_REMOVED || row->verdict == HL_DIFF_ADDED || (!row->b && !row->into);
+    const bool lost =
+        row->verdict == HL_DIFF_REMOVED || row->verdict == HL_DIFF_ADDED || (!row->b && !row->into);
     tally->pairs += row->b != NULL;
     if (lost && tally->lost++ < 20)
-      printf("%s: %s %s: %s %s\n", path, row->a->comp->name->text, row->a->name->text, hl_verdict_text(row->verdict), row->detail);
+      printf("%s: %s %s: %s %s\n", path, row->a->comp->name->text, row->a->name->text,
+             hl_verdict_text(row->verdict), row->detail);
   }
   for (const HlComp *comp = diff->a->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
@@ -179,7 +190,8 @@ static void try_pair(const char *before, const char *after, bool runs, Tally *ta
   HlCx *cx = hl_cx_new();
   HlFile a = {0}, b = {0};
   if (hl_load(cx, before, NULL, &a) && hl_load(cx, after, NULL, &b)) {
-    HlDiff *diff = hl_diff(cx, a.modules[0], b.modules[0], &(HlDiffOptions){.mode = HL_DIFF_STAGES});
+    HlDiff *diff =
+        hl_diff(cx, a.modules[0], b.modules[0], &(HlDiffOptions){.mode = HL_DIFF_STAGES});
     tally->programs++;
     if (diff) {
       check_rows(diff, before, tally);
@@ -213,13 +225,16 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
   return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void try_folder(const char *folder, const char *before, const char *after, bool runs, const char *only, Tally *tally) {
+static void try_folder(const char *folder, const char *before, const char *after, bool runs,
+                       const char *only, Tally *tally) {
   struct dirent **entries = NULL;
   const int n = scandir(folder, &entries, NULL, by_name);
   for (int k = 0; k < n; k++) {
     char path[4096], a[8192], b[8192];
-    if (entries[k]->d_name[0] != '.' && snprintf(path, sizeof path, "%s/%s", folder, entries[k]->d_name) < (int)sizeof path &&
-        (!only || strstr(path, only)) && find_file(path, before, a, sizeof a) && find_file(path, after, b, sizeof b))
+    if (entries[k]->d_name[0] != '.' &&
+        snprintf(path, sizeof path, "%s/%s", folder, entries[k]->d_name) < (int)sizeof path &&
+        (!only || strstr(path, only)) && find_file(path, before, a, sizeof a) &&
+        find_file(path, after, b, sizeof b))
       try_pair(a, b, runs, tally);
     free(entries[k]);
   }
@@ -230,10 +245,11 @@ int main(int argc, char **argv) {
   static const struct {
     const char *folder, *before, *after;
     bool runs;
-  } sets[] = {{"jax", "before.hlo", "after.hlo", true},
-              {"newest/jax", "before.hlo", "after.hlo", true},
-              {"newest/gpu", "before_optimizations.txt", "gpu_after_optimizations.txt", true},
-              {"newest/cpu_passes", "before_optimizations.txt", "cpu_after_optimizations.txt", false}};
+  } sets[] = {
+      {"jax", "before.hlo", "after.hlo", true},
+      {"newest/jax", "before.hlo", "after.hlo", true},
+      {"newest/gpu", "before_optimizations.txt", "gpu_after_optimizations.txt", true},
+      {"newest/cpu_passes", "before_optimizations.txt", "cpu_after_optimizations.txt", false}};
   const char *corpus = test_corpus();
   if (!corpus)
     return 77;
@@ -241,15 +257,18 @@ int main(int argc, char **argv) {
   for (int k = 0; k < HL_COUNT_OF(sets); k++) {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/%s", corpus, sets[k].folder);
-    try_folder(folder, sets[k].before, sets[k].after, sets[k].runs, argc > 1 ? argv[1] : NULL, &tally);
+    try_folder(folder, sets[k].before, sets[k].after, sets[k].runs, argc > 1 ? argv[1] : NULL,
+               &tally);
   }
-  printf("%d programs, %lld live instructions, %lld not accounted for; partners of %lld\n", tally.programs,
-         (long long)tally.live, (long long)tally.lost, (long long)tally.pairs);
+  printf("%d programs, %lld live instructions, %lld not accounted for; partners of %lld\n",
+         tally.programs, (long long)tally.live, (long long)tally.lost, (long long)tally.pairs);
   for (int k = HL_BY_STRUCTURE; k < HL_BY_COUNT; k++)
     printf("  by %-10s %7lld\n", hl_diff_by_text((HlDiffBy)k), (long long)tally.by[k]);
-  printf("%d programs run, %lld values of partners compared, %lld differ behind a change, %lld else\n", tally.runs,
-         (long long)tally.values, (long long)tally.behind, (long long)tally.wrong);
-  const bool enough = argc > 1 || (tally.programs >= 120 && tally.runs >= 50 && tally.values >= 5000 && tally.behind * 50 < tally.values);
+  printf(
+      "%d programs run, %lld values of partners compared, %lld differ behind a change, %lld else\n",
+      tally.runs, (long long)tally.values, (long long)tally.behind, (long long)tally.wrong);
+  const bool enough = argc > 1 || (tally.programs >= 120 && tally.runs >= 50 &&
+                                   tally.values >= 5000 && tally.behind * 50 < tally.values);
   if (!enough)
     printf("too little was tried\n");
   return tally.lost > 0 || tally.wrong > 0 || !enough;

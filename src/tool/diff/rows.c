@@ -1,11 +1,11 @@
-// tool/diff_rows.c: what became of each instruction: a row for every pair, and for whoever is alone.
+// tool/diff/rows.c: what became of each instruction: a row for every pair, and for whoever is alone.
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
 #include "base/memory.h"
-#include "tool/diff.h"
+#include "tool/diff/diff.h"
 
 typedef VEC(HlDiffRow) Rows;
 typedef VEC(uint64_t) Signatures;
@@ -20,7 +20,7 @@ typedef struct Maker {
   const DiffFate *fate;
   const int *copy;
   const int *loose_a, *loose_b;  // of stages: values by node, through what only moves them
-  bool *reordered;     // by node of a
+  bool *reordered;               // by node of a
   HlBuf text;
 } Maker;
 
@@ -41,11 +41,13 @@ static int fusion_of(const DiffSide *side, int node) {
 
 static bool in_call(const DiffSide *side, int node) {
   const DiffFrame *frame = &side->frame[side->node[node].frame];
-  return frame->caller != DIFF_NONE && frame->opens && side->node[frame->caller].inst->op == HL_OP_CALL;
+  return frame->caller != DIFF_NONE && frame->opens &&
+         side->node[frame->caller].inst->op == HL_OP_CALL;
 }
 
 static bool same_frame(const DiffMatch *match, int a, int b) {
-  const DiffFrame *x = &match->a.frame[match->a.node[a].frame], *y = &match->b.frame[match->b.node[b].frame];
+  const DiffFrame *x = &match->a.frame[match->a.node[a].frame],
+                  *y = &match->b.frame[match->b.node[b].frame];
   if (x->caller == DIFF_NONE || y->caller == DIFF_NONE)
     return x->caller == y->caller;
   return x->number == y->number && match->a.mate[x->caller] == y->caller;
@@ -53,7 +55,8 @@ static bool same_frame(const DiffMatch *match, int a, int b) {
 
 // Of a function, such as a reduction's, and its equal that another caller has.
 static bool goes_with_caller(const DiffMatch *match, int a, int b) {
-  const DiffFrame *x = &match->a.frame[match->a.node[a].frame], *y = &match->b.frame[match->b.node[b].frame];
+  const DiffFrame *x = &match->a.frame[match->a.node[a].frame],
+                  *y = &match->b.frame[match->b.node[b].frame];
   return x->caller != DIFF_NONE && !x->opens && y->caller != DIFF_NONE && !y->opens;
 }
 
@@ -103,7 +106,8 @@ static uint64_t shape_key(const HlInst *inst) {
 // What makes rows alike: verdict, ops, shapes and how they differ, but no names.
 static uint64_t signature_of(const Maker *m, const HlDiffRow *row, size_t n) {
   const uint64_t h = hl_hash_mix((uint64_t)row->verdict * 64 + 1, row->what);
-  return hl_hash_bytes(m->text.at ? m->text.at : "", n, hl_hash_mix(hl_hash_mix(h, shape_key(row->a)), shape_key(row->b)));
+  return hl_hash_bytes(m->text.at ? m->text.at : "", n,
+                       hl_hash_mix(hl_hash_mix(h, shape_key(row->a)), shape_key(row->b)));
 }
 
 static int operand_node(const DiffSide *side, int node, uint32_t k) {
@@ -124,9 +128,11 @@ static int place_of(const Maker *m, int a) {
 
 static bool operand_became(const Maker *m, int a, uint32_t i, int b, uint32_t j) {
   const DiffMatch *match = m->match;
-  const int x = m->loose_a[operand_node(&match->a, a, i)], y = m->loose_b[operand_node(&match->b, b, j)];
+  const int x = m->loose_a[operand_node(&match->a, a, i)],
+            y = m->loose_b[operand_node(&match->b, b, j)];
   const int to = place_of(m, x);
-  return to == y || to == b || (to != DIFF_NONE && m->loose_b[to] == y) || operand_is(match, a, i, b, j);
+  return to == y || to == b || (to != DIFF_NONE && m->loose_b[to] == y) ||
+         operand_is(match, a, i, b, j);
 }
 
 // Whether some operand is none of what those of the partner came from.
@@ -162,8 +168,8 @@ static bool operands_differ(Maker *m, int a, int b) {
   for (uint32_t k = 0; k < x->n_operands; k++) {
     if (operand_is(match, a, k, b, k))
       continue;
-    hl_buf_printf(&m->text, "%soperand %u: %s -> %s", m->text.n ? "; " : "", k, x->operands[k]->name->text,
-                  y->operands[k]->name->text);
+    hl_buf_printf(&m->text, "%soperand %u: %s -> %s", m->text.n ? "; " : "", k,
+                  x->operands[k]->name->text, y->operands[k]->name->text);
     any = true;
   }
   return any;
@@ -185,7 +191,8 @@ static uint32_t pair_what(Maker *m, int a, int b, size_t *n) {
   if (what)
     diff_what(x, y, ignore, &m->text);
   *n = m->text.n;
-  if (match->stages && !(ignore & HL_DIFF_OPERANDS) && !is_wire(match, a) && stage_operands_differ(m, a, b)) {
+  if (match->stages && !(ignore & HL_DIFF_OPERANDS) && !is_wire(match, a) &&
+      stage_operands_differ(m, a, b)) {
     hl_buf_printf(&m->text, "%sother operands", m->text.n ? "; " : "");
     what |= HL_DIFF_OPERANDS;
   }
@@ -212,7 +219,8 @@ static void add_pair(Maker *m, int a, int b, HlDiffBy by) {
   if (into != DIFF_NONE)
     row.into = match->b.node[into].inst;
   if (row.verdict == HL_DIFF_MOVED && row.what != HL_DIFF_ORDER) {
-    hl_buf_printf(&m->text, "%sfrom %s to %s", m->text.n ? "; " : "", row.a->comp->name->text, row.b->comp->name->text);
+    hl_buf_printf(&m->text, "%sfrom %s to %s", m->text.n ? "; " : "", row.a->comp->name->text,
+                  row.b->comp->name->text);
   }
   m->row_a[a] = m->row_b[b] = add_row(m, &row, signature_of(m, &row, n));
 }
@@ -221,7 +229,8 @@ static void add_pair(Maker *m, int a, int b, HlDiffBy by) {
 static void add_fate(Maker *m, int a) {
   const DiffMatch *match = m->match;
   const DiffFate *fate = &m->fate[a];
-  HlDiffRow row = {.a = match->a.node[a].inst, .verdict = (HlVerdict)fate->verdict, .by = (HlDiffBy)fate->by};
+  HlDiffRow row = {
+      .a = match->a.node[a].inst, .verdict = (HlVerdict)fate->verdict, .by = (HlDiffBy)fate->by};
   int into = DIFF_NONE;
   m->text.n = 0;
   if (fate->into != DIFF_NONE) {
@@ -235,8 +244,8 @@ static void add_fate(Maker *m, int a) {
       row.into = into != DIFF_NONE ? match->b.node[into].inst : NULL;
       row.what = diff_what(row.a, b, match->ignore | stage_ignores(match), NULL);
       hl_buf_puts(&m->text, fate->by == HL_BY_METADATA ? "rewritten"
-                              : is_wire(match, a)        ? "its value is handed on directly"
-                                                         : "one with its equals");
+                            : is_wire(match, a)        ? "its value is handed on directly"
+                                                       : "one with its equals");
     }
   } else {
     hl_buf_puts(&m->text, fate->by == HL_BY_NOTHING ? "the result does not need it" : "not found");
@@ -252,8 +261,10 @@ static void add_loose_wire(Maker *m, int a) {
   const DiffMatch *match = m->match;
   const DiffNode *node = &match->a.node[a];
   const int mate = match->a.mate[node->value];
-  const bool of_call = node->inst->op == HL_OP_CALL || (node->inst->op == HL_OP_PARAMETER && in_call(&match->a, a));
-  HlDiffRow row = {.a = node->inst, .verdict = of_call && mate != DIFF_NONE ? HL_DIFF_INLINED : HL_DIFF_REMOVED};
+  const bool of_call =
+      node->inst->op == HL_OP_CALL || (node->inst->op == HL_OP_PARAMETER && in_call(&match->a, a));
+  HlDiffRow row = {.a = node->inst,
+                   .verdict = of_call && mate != DIFF_NONE ? HL_DIFF_INLINED : HL_DIFF_REMOVED};
   m->text.n = 0;
   if (mate != DIFF_NONE) {
     row.into = match->b.node[mate].inst;
@@ -329,7 +340,8 @@ static void find_reordered(Maker *m, HlArena *arena, const int *order_a, const i
   for (int k = 0; k < b->n; k++)
     place[order_b[k]] = k;
   for (int k = 0; k < a->n; k++)
-    if (a->node[order_a[k]].frame == 0 && a->mate[order_a[k]] != DIFF_NONE && b->node[a->mate[order_a[k]]].frame == 0)
+    if (a->node[order_a[k]].frame == 0 && a->mate[order_a[k]] != DIFF_NONE &&
+        b->node[a->mate[order_a[k]]].frame == 0)
       seq[n++] = order_a[k];
 #define AT(k) place[a->mate[seq[k]]]
   for (int k = 0; k < n; k++) {
