@@ -352,7 +352,7 @@ static bool read_options(Run *r) {
   r->strict = cli_flag(cli, "--strict");
   r->out = cli_value(cli, "-o");
   r->show = (HlDiffShow){
-      .color = cli->color && !r->out, .all = cli_flag(cli, "--all"), .lines = (int)lines};
+      .color = cli->color_out && !r->out, .all = cli_flag(cli, "--all"), .lines = (int)lines};
   return true;
 }
 

@@ -20,7 +20,7 @@ const CliOption cli_common_options[] = {
     {"-q", NULL, ""},
     {"--verbose", NULL, "name the files of a directory that are skipped; also -v"},
     {"-v", NULL, ""},
-    {"--color", "WHEN", "of diagnostics: auto (default), always, never"},
+    {"--color", "WHEN", "of diagnostics and reports: auto (default), always, never"},
     {"--limit", "NAME=N", "raise or lower a limit; an error of one names it"},
     {NULL, NULL, NULL},
 };
