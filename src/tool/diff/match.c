@@ -488,28 +488,32 @@ static int pair_classes(DiffMatch *match, const uint64_t *a, const uint64_t *b, 
 
 // --- What stands in another's place ---------------------------------------------------------------
 
+// Whether a node of b is what a user of a node of a, by its partner, has in that place.
+static bool is_used_alike(const DiffMatch *match, DiffUse use, int y) {
+  const int mate = match->a.mate[use.user];
+  if (mate == DIFF_NONE)
+    return false;
+  const DiffNode *user = &match->b.node[mate];
+  const int at = use.position < DIFF_CALLED
+                     ? use.position
+                     : (int)user->inst->n_operands + use.position - DIFF_CALLED;
+  return at < user->n_in && match->b.in[user->first_in + at] == y;
+}
+
+// Of all operands and users, of which some hundred are looked at, how many are partners in the same place.
 static int agreeing(const DiffMatch *match, int x, int y, int *edges) {
+  enum { MOST = 256 };
   const DiffNode *a = &match->a.node[x], *b = &match->b.node[y];
+  const int uses_a = a->n_uses < MOST ? a->n_uses : MOST,
+            uses_b = b->n_uses < MOST ? b->n_uses : MOST;
   int n = 0;
-  *edges =
-      (a->n_in > b->n_in ? a->n_in : b->n_in) + (a->n_uses > b->n_uses ? a->n_uses : b->n_uses);
+  *edges = (a->n_in > b->n_in ? a->n_in : b->n_in) + (uses_a > uses_b ? uses_a : uses_b);
   for (int k = 0; k < a->n_in && k < b->n_in; k++)
     n += match->a.mate[match->a.in[a->first_in + k]] == match->b.in[b->first_in + k];
-  for (int k = 0; k < a->n_uses && k < MANY_USERS; k++) {
-    const DiffUse use = match->a.use[a->first_use + k];
-    const int mate = match->a.mate[use.user];
-    for (int j = 0; mate != DIFF_NONE && j < b->n_uses && j < MANY_USERS; j++) {
-      const DiffUse other = match->b.use[b->first_use + j];
-      if (other.user == mate && other.position == use.position) {
-        n++;
-        break;
-      }
-    }
-  }
-  const int root_a = diff_root(&match->a);
-  const int root_b = diff_root(&match->b);
-  if (x == root_a || y == root_b) {
-    n += x == root_a && y == root_b;
+  for (int k = 0; k < uses_a; k++)
+    n += is_used_alike(match, match->a.use[a->first_use + k], y);
+  if (x == diff_root(&match->a) || y == diff_root(&match->b)) {
+    n += x == diff_root(&match->a) && y == diff_root(&match->b);
     ++*edges;
   }
   return n;
