@@ -172,6 +172,8 @@ static void compare_paths(Run *r, int a, int b) {
   bool skipped_a = false, skipped_b = false;
   const HlLoadOptions how = cli_load_options(cli);
   const char *path_a = r->files.at[a].at, *path_b = r->files.at[b].at;
+  if (!r->many)
+    cli_progress(cli, "reading and comparing %s", path_a);
   const bool ok_a = cli_load(cli, &r->files, a, &how, &x, &skipped_a);
   const bool ok_b = ok_a && cli_load(cli, &r->files, b, &how, &y, &skipped_b);
   if (ok_a && ok_b)
@@ -180,6 +182,8 @@ static void compare_paths(Run *r, int a, int b) {
     begin(r, path_a, path_b);
     end(r);
   }
+  if (!r->many)
+    cli_progress(cli, NULL);
   if (ok_a)
     hl_file_free(&x);
   if (ok_b)

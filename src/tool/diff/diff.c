@@ -129,7 +129,9 @@ static void compare_headers(HlDiff *diff) {
 
 // --- Fingerprints ---------------------------------------------------------------------------------
 
-static HlStr line_at(HlStr text, size_t at) {
+// The line around a place, from a little before it on where it is long.
+static const char *line_at(HlArena *arena, HlStr text, size_t at) {
+  enum { BEFORE = 40, MOST = 120 };
   size_t from = at, end = at;
   while (from > 0 && text.at[from - 1] != '\n')
     from--;
@@ -137,11 +139,11 @@ static HlStr line_at(HlStr text, size_t at) {
     end++;
   while (from < end && text.at[from] == ' ')
     from++;
-  return (HlStr){text.at + from, end - from};
-}
-
-static int shown(HlStr line) {
-  return line.n < 160 ? (int)line.n : 160;
+  const bool cut = at - from > MOST - BEFORE && end - from > MOST;
+  from = cut ? at - BEFORE : from;
+  const bool more = end - from > MOST;
+  return hl_arena_printf(arena, "%s%.*s%s", cut ? "..." : "", more ? MOST : (int)(end - from),
+                         text.at + from, more ? "..." : "");
 }
 
 static void compare_fingerprints(HlCx *cx, HlDiff *diff) {
@@ -156,11 +158,9 @@ static void compare_fingerprints(HlCx *cx, HlDiff *diff) {
   size_t k = 0;
   while (k < x.n && k < y.n && x.at[k] == y.at[k])
     k++;
-  if (k < x.n || k < y.n) {
-    const HlStr from = line_at(x, k), to = line_at(y, k);
-    diff->fingerprint_why =
-        hl_arena_printf(diff->arena, "%.*s -> %.*s", shown(from), from.at, shown(to), to.at);
-  }
+  if (k < x.n || k < y.n)
+    diff->fingerprint_why = hl_arena_printf(diff->arena, "%s -> %s", line_at(diff->arena, x, k),
+                                            line_at(diff->arena, y, k));
   hl_buf_free(&a);
   hl_buf_free(&b);
 }
