@@ -8,8 +8,8 @@
 #include "cli/load.h"
 #include "hilo/diff.h"
 #include "hilo/dump.h"
-#include "tool/diff/json.h"
 #include "tool/diff/dump_pairs.h"
+#include "tool/diff/json.h"
 
 typedef struct Run {
   Cli *cli;
@@ -100,10 +100,14 @@ static void report(Run *r, const HlDiff *diff, const HlDiffShow *show) {
   hl_buf_free(&out);
 }
 
-// The module of b that goes with one of a: of its name, else of its number.
-static const HlModule *module_of(const HlFile *b, const HlModule *m, int number) {
+// The module of b that goes with one of a: of its name, the k-th with the k-th, else of its number.
+static const HlModule *module_of(const HlFile *a, const HlFile *b, int number) {
+  const char *name = a->modules[number]->name->text;
+  int before = 0;
+  for (int k = 0; k < number; k++)
+    before += strcmp(a->modules[k]->name->text, name) == 0;
   for (int k = 0; k < b->n; k++)
-    if (strcmp(b->modules[k]->name->text, m->name->text) == 0)
+    if (strcmp(b->modules[k]->name->text, name) == 0 && before-- == 0)
       return b->modules[k];
   return number < b->n ? b->modules[number] : NULL;
 }
@@ -132,7 +136,7 @@ static void compare_files(Run *r, const char *path_a, const char *path_b, const 
   show.name_a = path_a;
   show.name_b = path_b;
   for (int k = 0; k < a->n; k++) {
-    const HlModule *m = wanted(r, a, k), *other = m ? module_of(b, m, k) : NULL;
+    const HlModule *m = wanted(r, a, k), *other = m ? module_of(a, b, k) : NULL;
     if (!m)
       continue;
     any = true;
