@@ -241,6 +241,26 @@ static void try_folder(const char *folder, const char *before, const char *after
   free(entries);
 }
 
+// Models as XLA:GPU leaves them, beside what they were.
+static void try_models(const char *corpus, const char *only, Tally *tally) {
+  static const char end[] = ".gpu_after.hlo.zst";
+  char folder[4096], a[8192], b[8192];
+  struct dirent **entries = NULL;
+  snprintf(folder, sizeof folder, "%s/newest/gpu_models", corpus);
+  const int n = scandir(folder, &entries, NULL, by_name);
+  for (int k = 0; k < n; k++) {
+    const char *name = entries[k]->d_name;
+    const size_t length = strlen(name), m = sizeof end - 1;
+    if (length > m && strcmp(name + length - m, end) == 0 && (!only || strstr(name, only))) {
+      snprintf(a, sizeof a, "%s/newest/models/%.*s.hlo.zst", corpus, (int)(length - m), name);
+      snprintf(b, sizeof b, "%s/%s", folder, name);
+      try_pair(a, b, false, tally);
+    }
+    free(entries[k]);
+  }
+  free(entries);
+}
+
 int main(int argc, char **argv) {
   static const struct {
     const char *folder, *before, *after;
@@ -260,6 +280,7 @@ int main(int argc, char **argv) {
     try_folder(folder, sets[k].before, sets[k].after, sets[k].runs, argc > 1 ? argv[1] : NULL,
                &tally);
   }
+  try_models(corpus, argc > 1 ? argv[1] : NULL, &tally);
   printf("%d programs, %lld live instructions, %lld not accounted for; partners of %lld\n",
          tally.programs, (long long)tally.live, (long long)tally.lost, (long long)tally.pairs);
   for (int k = HL_BY_STRUCTURE; k < HL_BY_COUNT; k++)
@@ -267,7 +288,7 @@ int main(int argc, char **argv) {
   printf(
       "%d programs run, %lld values of partners compared, %lld differ behind a change, %lld else\n",
       tally.runs, (long long)tally.values, (long long)tally.behind, (long long)tally.wrong);
-  const bool enough = argc > 1 || (tally.programs >= 120 && tally.runs >= 50 &&
+  const bool enough = argc > 1 || (tally.programs >= 140 && tally.runs >= 50 &&
                                    tally.values >= 5000 && tally.behind * 50 < tally.values);
   if (!enough)
     printf("too little was tried\n");
