@@ -146,21 +146,32 @@ static const char *line_at(HlArena *arena, HlStr text, size_t at) {
                          text.at + from, more ? "..." : "");
 }
 
-static void compare_fingerprints(HlCx *cx, HlDiff *diff) {
+// XLA's module fingerprint text; false where the bodies of computations inside those that call them would make it too long.
+static bool fingerprint_text(HlCx *cx, const HlModule *m, HlBuf *out) {
   static const HlTextOptions how = {.preset = HL_TEXT_MODULE_FINGERPRINT};
+  HlCx *own = hl_cx_new();
+  *hl_cx_limits(own) = *hl_cx_limits(cx);
+  hl_cx_limits(own)->instructions = 8 * hl_count_instructions(m) + (1 << 17);
+  hl_text_print(own, m, &how, out);
+  const bool ok = hl_cx_n_errors(own) == 0;
+  hl_cx_free(own);
+  return ok;
+}
+
+static void compare_fingerprints(HlCx *cx, HlDiff *diff) {
   HlBuf a = {0}, b = {0};
-  hl_text_print(cx, diff->a, &how, &a);
-  hl_text_print(cx, diff->b, &how, &b);
-  const HlStr x = {a.at, a.n}, y = {b.at, b.n};
-  diff->fingerprint_a = base_fingerprint64(x);
-  diff->fingerprint_b = base_fingerprint64(y);
   diff->fingerprint_why = "";
-  size_t k = 0;
-  while (k < x.n && k < y.n && x.at[k] == y.at[k])
-    k++;
-  if (k < x.n || k < y.n)
-    diff->fingerprint_why = hl_arena_printf(diff->arena, "%s -> %s", line_at(diff->arena, x, k),
-                                            line_at(diff->arena, y, k));
+  if (fingerprint_text(cx, diff->a, &a) && fingerprint_text(cx, diff->b, &b)) {
+    const HlStr x = {a.at, a.n}, y = {b.at, b.n};
+    size_t k = 0;
+    while (k < x.n && k < y.n && x.at[k] == y.at[k])
+      k++;
+    if (k < x.n || k < y.n)
+      diff->fingerprint_why = hl_arena_printf(diff->arena, "%s -> %s", line_at(diff->arena, x, k),
+                                              line_at(diff->arena, y, k));
+    diff->fingerprint_a = base_fingerprint64(x);
+    diff->fingerprint_b = base_fingerprint64(y);
+  }
   hl_buf_free(&a);
   hl_buf_free(&b);
 }

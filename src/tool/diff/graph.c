@@ -62,7 +62,8 @@ static bool fill_frame(Builder *b, int frame, int depth) {
   const HlComp *comp = b->frames.at[frame].comp;
   if (depth > hl_cx_limits(b->cx)->nesting)
     return hl_error_kind(b->cx, HL_LIMIT, hl_comp_pos(comp),
-                         "computations call each other too deeply");
+                         "computations call each other more than %d deep (limit nesting)",
+                         hl_cx_limits(b->cx)->nesting);
   HlArena *arena = b->side->arena;
   for (const HlInst *inst = comp->first; inst; inst = inst->next) {
     int called[16], *frames = inst->n_calls <= 16 ? called : HL_ARRAY(arena, int, inst->n_calls);
@@ -83,7 +84,7 @@ static bool fill_frame(Builder *b, int frame, int depth) {
 }
 
 bool diff_side(HlCx *cx, HlArena *arena, const HlModule *m, DiffSide *out) {
-  enum { LEAST = 1 << 20, TIMES = 8 };
+  enum { LEAST = 1 << 17, TIMES = 8 };
   *out = (DiffSide){.m = m, .arena = arena};
   Builder b = {.cx = cx, .side = out, .shared = HL_ARRAY(arena, int, m->next_comp_id + 1)};
   memset(b.shared, 0xff, sizeof(int) * (m->next_comp_id + 1));

@@ -90,7 +90,8 @@ static void put_fingerprint(Writer *w) {
   const HlDiff *d = w->diff;
   const bool names =
       d->module_renamed || d->comps_renamed || d->insts_renamed || d->insts_reordered;
-  if (d->stages || (d->equal && (!names || (d->options.ignore & HL_DIFF_NAMES))))
+  if (d->stages || (!d->fingerprint_a && !d->fingerprint_b) ||
+      (d->equal && (!names || (d->options.ignore & HL_DIFF_NAMES))))
     return;
   if (d->fingerprint_a == d->fingerprint_b)
     hl_buf_printf(w->out, "  module fingerprint %016" PRIx64 " of both: %s\n", d->fingerprint_a,
