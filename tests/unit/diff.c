@@ -151,6 +151,39 @@ static void test_equal_layers_are_one_group(void **state) {
   end(&t);
 }
 
+// A model of n layers, each with parameters of its own; layer `odd` has another activation.
+static void put_layers(HlBuf *out, int n, int odd, const char *prefix) {
+  hl_buf_puts(out, "HloModule m\n\nENTRY main {\n  x = f32[8,4] parameter(0)\n");
+  for (int k = 0; k < n; k++)
+    hl_buf_printf(out, "  %sw%d = f32[4,4] parameter(%d)\n", prefix, k, k + 1);
+  for (int k = 0; k < n; k++) {
+    const char *above = k ? "t" : "x";
+    hl_buf_printf(out, "  %sd%d = f32[8,4] dot(%s%s", prefix, k, k ? prefix : "", above);
+    if (k)
+      hl_buf_printf(out, "%d", k - 1);
+    hl_buf_printf(out, ", %sw%d), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n", prefix, k);
+    hl_buf_printf(out, "  %st%d = f32[8,4] %s(%sd%d)\n", prefix, k, k == odd ? "cosine" : "tanh",
+                  prefix, k);
+  }
+  hl_buf_printf(out, "  ROOT r = f32[8,4] negate(%st%d)\n}\n", prefix, n - 1);
+}
+
+static void test_inserted_layer(void **state) {
+  for (int renamed = 0; renamed < 2; renamed++) {
+    HlBuf a = {0}, b = {0};
+    put_layers(&a, 12, -1, "");
+    put_layers(&b, 13, 5, renamed ? "q" : "");
+    Two t = compare(a.at, b.at, NULL);
+    assert_int_equal(t.diff->count[HL_DIFF_ADDED], 3);  // its parameter, dot and cosine
+    assert_int_equal(t.diff->count[HL_DIFF_REMOVED], 0);
+    assert_int_equal(t.diff->count[HL_DIFF_CHANGED], 1);  // whose operand is now the new layer
+    expect(&t, NULL, renamed ? "qt5" : "t5", HL_DIFF_ADDED, 0);
+        end(&t);
+    hl_buf_free(&a);
+    hl_buf_free(&b);
+  }
+}
+
 static const char before[] =
     "HloModule m\n\nf {\n  p = f32[4] parameter(0)\n  ROOT q = f32[4] exponential(p)\n}\n\n"
     "ENTRY main {\n  x = f32[4] parameter(0)\n  one = f32[] constant(1)\n  two = f32[] add(one, "
@@ -385,6 +418,7 @@ int main(void) {
       cmocka_unit_test(test_equal_layers_are_one_group),
       cmocka_unit_test(test_stages),
       cmocka_unit_test(test_inlined),
+      cmocka_unit_test(test_inserted_layer),
       cmocka_unit_test(test_ignored),
       cmocka_unit_test(test_dump_names),
       cmocka_unit_test(test_dump_pairs),

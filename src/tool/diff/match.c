@@ -629,45 +629,84 @@ bool diff_bare_shape_equal(const HlShape *a, const HlShape *b) {
   return true;
 }
 
-// The longest run of parameters, in order, that are alike: `score` of one pair is more for a name than for a shape.
-static void align_params(DiffMatch *match, const HlComp *a, const HlComp *b) {
-  const int n = a->n_params, m = b->n_params;
-  int *best = base_alloc(sizeof *best * (size_t)(n + 1) * (size_t)(m + 1));
+// Parameters of one side: their shapes' hashes, and the colours of what surrounds them at one to three steps.
+enum { RADII = 3 };
+typedef struct Surroundings {
+  const HlComp *comp;
+  uint64_t *of[RADII + 1];  // by number; 0: there is no such parameter
+} Surroundings;
+
+static Surroundings surroundings_of(DiffMatch *match, DiffSide *side, HlArena *arena) {
+  Surroundings out = {.comp = side->m->entry};
+  uint64_t *from = HL_ARRAY(arena, uint64_t, side->n + 1),
+           *to = HL_ARRAY(arena, uint64_t, side->n + 1);
+  set_own(match, side, EXACT);
+  for (int k = 0; k < side->n; k++)
+    from[k] = side->own[k];
+  for (int k = 0; k < out.comp->n_params; k++)
+    if (out.comp->params[k])
+      from[side->frame[0].node[out.comp->params[k]->id]] =
+          diff_bare_shape_hash(out.comp->params[k]->shape);
+  for (int radius = 0; radius <= RADII; radius++) {
+    out.of[radius] = HL_ARRAY(arena, uint64_t, out.comp->n_params + 1);
+    for (int k = 0; k < out.comp->n_params; k++)
+      if (out.comp->params[k])
+        out.of[radius][k] = from[side->frame[0].node[out.comp->params[k]->id]];
+    spread(side, from, to);
+    uint64_t *swap = from;
+    from = to;
+    to = swap;
+  }
+  return out;
+}
+
+// How alike two parameters are: by shape, then by what is made of them; a name is worth less than all of that.
+static int64_t param_score(const Surroundings *a, int i, const Surroundings *b, int j) {
+  const HlInst *x = a->comp->params[i], *y = b->comp->params[j];
+  if (!x || !y)
+    return 0;
+  int64_t score = same_text(known_as(x), known_as(y));
+  for (int radius = 0; radius <= RADII && a->of[radius][i] == b->of[radius][j]; radius++)
+    score += (radius == 0 ? (int64_t)2 : (int64_t)1) << 20;
+  return score;
+}
+
+// The run of parameters, in order, that are most alike.
+static void align_params(DiffMatch *match, const Surroundings *a, const Surroundings *b) {
+  const int n = a->comp->n_params, m = b->comp->n_params;
+  int64_t *best = base_alloc(sizeof *best * (size_t)(n + 1) * (size_t)(m + 1));
 #define AT(i, j) best[(size_t)(i) * (size_t)(m + 1) + (size_t)(j)]
-#define SCORE(i, j)                                                            \
-  (!a->params[i] || !b->params[j]                                              \
-       ? 0                                                                     \
-       : (same_text(known_as(a->params[i]), known_as(b->params[j])) ? 5 : 0) + \
-             (diff_bare_shape_equal(a->params[i]->shape, b->params[j]->shape) ? 4 : 0))
   for (int i = n - 1; i >= 0; i--)
     for (int j = m - 1; j >= 0; j--) {
-      const int skip = AT(i + 1, j) > AT(i, j + 1) ? AT(i + 1, j) : AT(i, j + 1),
-                score = SCORE(i, j);
-      const int take = score ? AT(i + 1, j + 1) + score : 0;
+      const int64_t skip = AT(i + 1, j) > AT(i, j + 1) ? AT(i + 1, j) : AT(i, j + 1);
+      const int64_t score = param_score(a, i, b, j), take = score ? AT(i + 1, j + 1) + score : 0;
       AT(i, j) = take > skip ? take : skip;
     }
   for (int i = 0, j = 0; i < n && j < m;) {
-    const int score = SCORE(i, j);
+    const int64_t score = param_score(a, i, b, j);
     if (score && AT(i, j) == AT(i + 1, j + 1) + score) {
-      diff_pair(match, match->a.frame[0].node[a->params[i++]->id],
-                match->b.frame[0].node[b->params[j++]->id], HL_BY_STRUCTURE);
+      diff_pair(match, match->a.frame[0].node[a->comp->params[i++]->id],
+                match->b.frame[0].node[b->comp->params[j++]->id], HL_BY_STRUCTURE);
     } else if (AT(i, j) == AT(i, j + 1)) {
       j++;
     } else {
       i++;
     }
   }
-#undef SCORE
 #undef AT
   base_free(best);
 }
 
+// As many of both are the same by number.
 static void pair_params(DiffMatch *match) {
-  enum { MOST = 4096 };
+  enum { MOST = 2048 };
   const HlComp *a = match->a.m->entry, *b = match->b.m->entry;
-  const bool even = a->n_params == b->n_params;
-  if (!even && a->n_params <= MOST && b->n_params <= MOST) {
-    align_params(match, a, b);
+  if (a->n_params != b->n_params && a->n_params <= MOST && b->n_params <= MOST) {
+    HlArena *arena = hl_arena_new();
+    const Surroundings x = surroundings_of(match, &match->a, arena);
+    const Surroundings y = surroundings_of(match, &match->b, arena);
+    align_params(match, &x, &y);
+    hl_arena_free(arena);
     return;
   }
   for (int k = 0; k < a->n_params && k < b->n_params; k++)

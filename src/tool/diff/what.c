@@ -130,7 +130,10 @@ static uint32_t attrs_differ(const HlInst *a, const HlInst *b, bool *keys) {
     }
     const HlAttrKey key = !y || (x && x->key <= y->key) ? x->key : y->key;
     const bool in_a = x && x->key == key, in_b = y && y->key == key;
-    if (!in_a || !in_b || !hl_attr_equal(x, y)) {
+    // Where parameters came or went the others moved up; the header tells.
+    const bool moved_up = key == HL_A_PARAMETER_NUMBER && a->comp == a->comp->module->entry &&
+                          b->comp == b->comp->module->entry;
+    if (!moved_up && (!in_a || !in_b || !hl_attr_equal(x, y))) {
       what |= what_of(key);
       keys[key] = true;
     }
