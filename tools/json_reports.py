@@ -29,6 +29,16 @@ stats --top=3 before.hlo
 stats program.jaxpr
 stats dir
 stats sharded.jax_export
+stats --compare before.hlo out.hlo
+stats --compare before.hlo typo.hlo
+diff before.hlo out.hlo
+diff before.hlo out.hlo --versions --all
+diff before.hlo typo.hlo
+diff two.hlo two.hlo
+diff dir dir
+diff dir dump
+diff dump --passes
+diff dump/module_0000.jit_train_step.history
 run before.hlo --args args.npz --expect results.npz --print
 run before.hlo --seed=1 --expect results.npz
 run before.hlo --args args.npz --platform=cpu --stats --profile trace.json

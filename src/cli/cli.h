@@ -49,6 +49,7 @@ struct Cli {
   const char **xla_flags;  // as given
   int n_xla_flags;
   bool json, color, quiet, verbose;
+  bool color_out;            // of what goes to standard output; color: of diagnostics
   HlBuf report;              // of --json (cli/json.h)
   struct CliLine *progress;  // NULL: nothing is said of it
 };

@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "cli/load.h"
 #include "cli/shares.h"
+#include "cli/stats_compare.h"
 #include "tool/stats.h"
 
 // --- Text ---------------------------------------------------------------------------------------
@@ -214,6 +215,8 @@ static void report_total(Cli *cli, int skipped, Report *r) {
 
 static int run(Cli *cli) {
   CliFiles files;
+  if (cli_flag(cli, "--compare"))
+    return cli_stats_compare(cli);
   int status = cli_take_files(cli, &files);
   if (status)
     return status;
@@ -238,6 +241,7 @@ static int run(Cli *cli) {
 static const CliOption options[] = {
     {"--computations", NULL, "a row for each computation as well"},
     {"--brief", NULL, "only the summary of each module, without its tables"},
+    {"--compare", NULL, "of two files or directories: the numbers side by side, and what changed"},
     CLI_SHARES_OPTIONS,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
@@ -273,7 +277,8 @@ const CliCommand cli_stats = {
         "  hilo stats m.hlo                   what is in it, and what it costs\n"
         "  hilo stats --by=scope m.hlo        which part of the program takes the time\n"
         "  hilo stats --peak m.hlo            who holds its memory, and what would save some\n"
-        "  hilo stats --brief dump/           every module of a dump, and all together\n",
+        "  hilo stats --compare a.hlo b.hlo   side by side\n"
+                "  hilo stats --brief dump/           every module of a dump, and all together\n",
     .options = options,
     .reports = true,
     .run = run,

@@ -20,7 +20,7 @@ const CliOption cli_common_options[] = {
     {"-q", NULL, ""},
     {"--verbose", NULL, "name the files of a directory that are skipped; also -v"},
     {"-v", NULL, ""},
-    {"--color", "WHEN", "of diagnostics: auto (default), always, never"},
+    {"--color", "WHEN", "of diagnostics and reports: auto (default), always, never"},
     {"--limit", "NAME=N", "raise or lower a limit; an error of one names it"},
     {NULL, NULL, NULL},
 };
@@ -182,6 +182,10 @@ static const struct {
     {"stats", "--sort", "time\nflops\nbytes\ntranscendentals\ncollective\nsteps\n", NULL},
     {"opt", "--dump-as", "full\ndelta\n", NULL},
     {"opt", "--break-rule", NULL, list_rules},
+    {"diff", "--ignore",
+     "op\nshape\nlayout\noperands\nattributes\nconstants\nsharding\nmetadata\nconfig\nfrontend\ncontrol\nchannels\norder\n"
+     "names\nheader\n",
+     NULL},
     {"run", "--platform", "reference\ncpu\n", NULL},
     {"run", "--reference", "reference\nnone\n", NULL},
     {"run", "--onednn", "auto\non\noff\n", NULL},

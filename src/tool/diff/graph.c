@@ -1,4 +1,4 @@
-// tool/diff_graph.c: a module as a graph of values.
+// tool/diff/graph.c: a module as a graph of values.
 //
 // Every call of a computation is a frame of its own, so that an instruction of a computation that is called twice is two
 // nodes, each with what it gets and who uses it there. A fusion or a call computes nothing by itself: its value is that of
@@ -6,7 +6,7 @@
 // on the spot. Such nodes are wires: edges go through them. Hence what is fused or inlined in one module and not in
 // another looks the same.
 
-#include "tool/diff.h"
+#include "tool/diff/diff.h"
 
 #include <string.h>
 
@@ -33,9 +33,10 @@ static bool opens(const HlInst *caller) {
 }
 
 static int add_frame(Builder *b, const HlComp *comp, int number) {
-  const DiffFrame frame = {
-      .comp = comp, .caller = DIFF_NONE, .number = number,
-      .node = HL_ARRAY(b->side->arena, int, comp->next_id + 1)};
+  const DiffFrame frame = {.comp = comp,
+                           .caller = DIFF_NONE,
+                           .number = number,
+                           .node = HL_ARRAY(b->side->arena, int, comp->next_id + 1)};
   memset(frame.node, 0xff, sizeof(int) * (comp->next_id + 1));
   vec_push_in(b->side->arena, &b->frames, frame);
   return b->frames.n - 1;
@@ -60,7 +61,9 @@ static int open_call(Builder *b, const HlInst *inst, int number, int depth) {
 static bool fill_frame(Builder *b, int frame, int depth) {
   const HlComp *comp = b->frames.at[frame].comp;
   if (depth > hl_cx_limits(b->cx)->nesting)
-    return hl_error_kind(b->cx, HL_LIMIT, hl_comp_pos(comp), "computations call each other too deeply");
+    return hl_error_kind(b->cx, HL_LIMIT, hl_comp_pos(comp),
+                         "computations call each other more than %d deep (limit nesting)",
+                         hl_cx_limits(b->cx)->nesting);
   HlArena *arena = b->side->arena;
   for (const HlInst *inst = comp->first; inst; inst = inst->next) {
     int called[16], *frames = inst->n_calls <= 16 ? called : HL_ARRAY(arena, int, inst->n_calls);
@@ -81,7 +84,7 @@ static bool fill_frame(Builder *b, int frame, int depth) {
 }
 
 bool diff_side(HlCx *cx, HlArena *arena, const HlModule *m, DiffSide *out) {
-  enum { LEAST = 1 << 20, TIMES = 8 };
+  enum { LEAST = 1 << 17, TIMES = 8 };
   *out = (DiffSide){.m = m, .arena = arena};
   Builder b = {.cx = cx, .side = out, .shared = HL_ARRAY(arena, int, m->next_comp_id + 1)};
   memset(b.shared, 0xff, sizeof(int) * (m->next_comp_id + 1));
@@ -182,7 +185,8 @@ static int value_of(const DiffSide *side, int node, bool loose) {
   case HL_OP_FUSION:
   case HL_OP_CALL: {
     const int frame = inst->n_calls == 1 ? diff_frame_of_call(side, node, 0) : DIFF_NONE;
-    const int root = frame != DIFF_NONE && side->frame[frame].opens ? root_value(side, frame) : DIFF_NONE;
+    const int root =
+        frame != DIFF_NONE && side->frame[frame].opens ? root_value(side, frame) : DIFF_NONE;
     return root == DIFF_NONE ? node : root;
   }
   default: return node;

@@ -1,4 +1,4 @@
-// tool/normalize.c: the one form of modules that are equal but for names, order and metadata.
+// tool/diff/normalize.c: the one form of modules that are equal but for names, order and metadata.
 //
 // Instructions are put in the order of a walk from the root over operands, which no order in the file can change. What
 // the root does not reach (sends, dead code) follows, sorted by a hash of all that is around it. Computations come in the
@@ -13,17 +13,17 @@
 #include "base/memory.h"
 #include "base/vec.h"
 #include "hilo/edit.h"
-#include "tool/diff.h"
+#include "tool/diff/diff.h"
 
 typedef struct Norm {
   HlArena *arena;
   HlModule *m;
   uint64_t *comp_hash;    // by id of the old computations
   HlComp **made;          // the new one; NULL: none yet
-  HlInst ***order;        // by id of the computation: its instructions in the new order
+  HlInst *const **order;  // by id of the computation: its instructions in the new order
   int number[HL_OP_COUNT];
   int n_comps;
-  Map functions;          // by hash: a function made that others may call, too
+  Map functions;  // by hash: a function made that others may call, too
   Map channels;
 } Norm;
 
@@ -64,7 +64,8 @@ static void hash_down(const HlComp *comp, const uint64_t *up, uint64_t *down) {
   for (const HlInst *inst = comp->last; inst; inst = inst->prev) {
     uint64_t h = inst == comp->root ? 7 : 3;
     for (const HlUse *use = inst->first_use; use; use = use->next)
-      h += hl_hash_mix(hl_hash_mix(up[use->user->id], down[use->user->id]), (uint64_t)use->number + 11);
+      h += hl_hash_mix(hl_hash_mix(up[use->user->id], down[use->user->id]),
+                       (uint64_t)use->number + 11);
     for (int k = 0; inst->control && k < inst->control->n_succs; k++)
       h += hl_hash_mix(down[inst->control->succs[k]->id], 13);
     down[inst->id] = h;
@@ -126,10 +127,12 @@ static void walk_from(Walk *w, HlInst *start) {
   }
 }
 
-static HlInst **order_of(Norm *n, HlComp *comp, const uint64_t *key) {
+static HlInst *const *order_of(Norm *n, HlComp *comp, const uint64_t *key) {
   if (comp->schedule)
     return comp->schedule;
-  Walk w = {.state = HL_ARRAY(n->arena, uint8_t, comp->next_id + 1), .out = HL_ARRAY(n->arena, HlInst *, comp->n_insts + 1), .key = key};
+  Walk w = {.state = HL_ARRAY(n->arena, uint8_t, comp->next_id + 1),
+            .out = HL_ARRAY(n->arena, HlInst *, comp->n_insts + 1),
+            .key = key};
   Sink *sinks = HL_ARRAY(n->arena, Sink, comp->n_insts + 1);
   size_t n_sinks = 0;
   for (int k = 0; k < comp->n_params; k++)  // parameters first, also those that nothing uses
@@ -149,7 +152,8 @@ static HlInst **order_of(Norm *n, HlComp *comp, const uint64_t *key) {
 
 // Hashes a computation whose callees have been, and orders it.
 static void prepare(Norm *n, HlComp *comp) {
-  uint64_t *own = HL_ARRAY(n->arena, uint64_t, comp->next_id + 1), *up = HL_ARRAY(n->arena, uint64_t, comp->next_id + 1);
+  uint64_t *own = HL_ARRAY(n->arena, uint64_t, comp->next_id + 1),
+           *up = HL_ARRAY(n->arena, uint64_t, comp->next_id + 1);
   uint64_t *down = HL_ARRAY(n->arena, uint64_t, comp->next_id + 1);
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
     own[inst->id] = own_hash(n, inst);
@@ -171,7 +175,8 @@ static void prepare(Norm *n, HlComp *comp) {
 
 // Of a reduction, a sort: a function that several may call.
 static bool may_share(const HlInst *caller) {
-  return !hl_op_is((HlOp)caller->op, HL_T_CONTROL | HL_T_ASYNC) && caller->op != HL_OP_FUSION && caller->op != HL_OP_CUSTOM_CALL;
+  return !hl_op_is((HlOp)caller->op, HL_T_CONTROL | HL_T_ASYNC) && caller->op != HL_OP_FUSION &&
+         caller->op != HL_OP_CUSTOM_CALL;
 }
 
 static const HlSym *name_of(Norm *n, const HlInst *inst) {
@@ -199,9 +204,11 @@ static HlInst *copy_inst(Norm *n, HlComp *to, const HlInst *from, HlInst *const 
   HlInst **operands = base_alloc(sizeof *operands * ((size_t)from->n_operands + 1));
   for (uint32_t k = 0; k < from->n_operands; k++)
     operands[k] = made[from->operands[k]->id];
-  HlInst *inst = from->op == HL_OP_PARAMETER
-                     ? hl_parameter_new(to, hl_parameter_number(from), from->shape, name_of(n, from))
-                     : hl_inst_new(to, (HlOp)from->op, from->shape, name_of(n, from), (int)from->n_operands, operands);
+  HlInst *inst =
+      from->op == HL_OP_PARAMETER
+          ? hl_parameter_new(to, hl_parameter_number(from), from->shape, name_of(n, from))
+          : hl_inst_new(to, (HlOp)from->op, from->shape, name_of(n, from), (int)from->n_operands,
+                        operands);
   base_free(operands);
   copy_attrs(n, inst, from);
   HlComp **calls = base_alloc(sizeof *calls * ((size_t)from->n_calls + 1));
@@ -217,7 +224,9 @@ static HlInst *copy_inst(Norm *n, HlComp *to, const HlInst *from, HlInst *const 
 
 static void copy_comp(Norm *n, HlComp *from) {
   char name[32];
-  const int length = from == n->m->entry ? snprintf(name, sizeof name, "main") : snprintf(name, sizeof name, "computation.%d", n->n_comps++);
+  const int length = from == n->m->entry
+                         ? snprintf(name, sizeof name, "main")
+                         : snprintf(name, sizeof name, "computation.%d", n->n_comps++);
   HlComp *to = hl_comp_new(n->m, name, (size_t)length);
   HlInst **made = base_alloc(sizeof *made * (from->next_id + 1));
   for (uint32_t k = 0; k < from->n_insts; k++) {
@@ -265,7 +274,8 @@ static void copy_reached(Norm *n, HlComp *entry) {
       continue;
     }
     HlComp *callee = caller->calls[at->call].comp;
-    uint64_t *known = may_share(caller) ? map_at(&n->functions, n->comp_hash[callee->id] | 1) : NULL;
+    uint64_t *known =
+        may_share(caller) ? map_at(&n->functions, n->comp_hash[callee->id] | 1) : NULL;
     if (known && *known && !n->made[callee->id])
       n->made[callee->id] = (HlComp *)(uintptr_t)*known;
     if (!n->made[callee->id]) {
@@ -297,7 +307,7 @@ HlModule *hl_normalize(HlCx *cx, const HlModule *m) {
   const uint32_t n_old = out->n_comps, n_ids = out->next_comp_id;
   n.comp_hash = HL_ARRAY(arena, uint64_t, n_ids + 1);
   n.made = HL_ARRAY(arena, HlComp *, n_ids + 1);
-  n.order = HL_ARRAY(arena, HlInst **, n_ids + 1);
+  n.order = HL_ARRAY(arena, HlInst *const *, n_ids + 1);
   HlComp **order = hl_comp_order(arena, out);
   HlComp *entry = out->entry;
   for (uint32_t k = 0; k < n_old; k++)

@@ -1,8 +1,8 @@
-// tool/diff_json.c: what differs, for programs.
+// tool/diff/json.c: what differs, for programs.
 
 #include <inttypes.h>
 
-#include "tool/diff_json.h"
+#include "tool/diff/json.h"
 #include "tool/json.h"
 
 static void inst_json(HlBuf *out, const char *key, const HlInst *inst) {

@@ -1,20 +1,21 @@
-// tool/diff_what.c: how two instructions differ by themselves, in bits and in words.
+// tool/diff/what.c: how two instructions differ by themselves, in bits and in words.
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "hilo/text.h"
-#include "tool/diff.h"
+#include "tool/diff/diff.h"
 
 // --- Words ----------------------------------------------------------------------------------------
 
 static const char *const verdicts[HL_DIFF_VERDICTS] = {"same",   "changed", "moved",   "fused",
                                                        "folded", "inlined", "removed", "added"};
 static const char *const whats[HL_DIFF_WHATS] = {
-    "op",       "shape",  "layout",               "operands", "attributes", "constants", "sharding", "metadata",
-    "config",   "frontend", "control", "channels", "order",      "names",     "header"};
-static const char *const bys[HL_BY_COUNT] = {"", "structure", "place", "neighbours", "metadata", "users"};
+    "op",     "shape",    "layout",  "operands", "attributes", "constants", "sharding", "metadata",
+    "config", "frontend", "control", "channels", "order",      "names",     "header"};
+static const char *const bys[HL_BY_COUNT] = {"",           "structure", "place",
+                                             "neighbours", "metadata",  "users"};
 
 const char *hl_verdict_text(HlVerdict verdict) {
   return verdicts[verdict];
@@ -35,11 +36,13 @@ static uint32_t bit_of(HlStr word) {
   static const struct {
     const char *word;
     uint32_t bit;
-  } others[] = {{"layouts", HL_DIFF_LAYOUT},     {"literals", HL_DIFF_CONSTANTS}, {"literal", HL_DIFF_CONSTANTS},
-                {"constant", HL_DIFF_CONSTANTS}, {"shapes", HL_DIFF_SHAPE},       {"operand", HL_DIFF_OPERANDS},
-                {"attribute", HL_DIFF_ATTRIBUTES}, {"shardings", HL_DIFF_SHARDING}, {"backend_config", HL_DIFF_CONFIG},
-                {"frontend_attributes", HL_DIFF_FRONTEND}, {"channel_ids", HL_DIFF_CHANNELS},
-                {"name", HL_DIFF_NAMES},         {"schedule", HL_DIFF_ORDER}};
+  } others[] = {{"layouts", HL_DIFF_LAYOUT},        {"literals", HL_DIFF_CONSTANTS},
+                {"literal", HL_DIFF_CONSTANTS},     {"constant", HL_DIFF_CONSTANTS},
+                {"shapes", HL_DIFF_SHAPE},          {"operand", HL_DIFF_OPERANDS},
+                {"attribute", HL_DIFF_ATTRIBUTES},  {"shardings", HL_DIFF_SHARDING},
+                {"backend_config", HL_DIFF_CONFIG}, {"frontend_attributes", HL_DIFF_FRONTEND},
+                {"channel_ids", HL_DIFF_CHANNELS},  {"name", HL_DIFF_NAMES},
+                {"schedule", HL_DIFF_ORDER}};
   for (int k = 0; k < HL_DIFF_WHATS; k++)
     if (hl_str_is(word, whats[k]))
       return 1u << k;
@@ -91,8 +94,11 @@ bool diff_attr_counts(const HlInst *inst, const HlAttr *attr) {
   case HL_A_STATISTICS:
   case HL_A_CONTROL_PREDECESSORS: return false;
   case HL_A_COMPARISON_TYPE:
-    return inst->n_operands == 0 || attr->i != hl_default_comparison_type(inst->operands[0]->shape->dtype);
-  default: return hl_attr_info[attr->key].kind != HL_KIND_OF_COMP && hl_attr_info[attr->key].kind != HL_KIND_OF_COMPS && !is_empty(attr);
+    return inst->n_operands == 0 ||
+           attr->i != hl_default_comparison_type(inst->operands[0]->shape->dtype);
+  default:
+    return hl_attr_info[attr->key].kind != HL_KIND_OF_COMP &&
+           hl_attr_info[attr->key].kind != HL_KIND_OF_COMPS && !is_empty(attr);
   }
 }
 
@@ -112,7 +118,8 @@ static uint32_t attrs_differ(const HlInst *a, const HlInst *b, bool *keys) {
   uint32_t what = 0;
   int i = 0, j = 0;
   while (i < a->n_attrs || j < b->n_attrs) {
-    const HlAttr *x = i < a->n_attrs ? &a->attrs[i] : NULL, *y = j < b->n_attrs ? &b->attrs[j] : NULL;
+    const HlAttr *x = i < a->n_attrs ? &a->attrs[i] : NULL,
+                 *y = j < b->n_attrs ? &b->attrs[j] : NULL;
     if (x && !diff_attr_counts(a, x)) {
       i++;
       continue;
@@ -123,7 +130,10 @@ static uint32_t attrs_differ(const HlInst *a, const HlInst *b, bool *keys) {
     }
     const HlAttrKey key = !y || (x && x->key <= y->key) ? x->key : y->key;
     const bool in_a = x && x->key == key, in_b = y && y->key == key;
-    if (!in_a || !in_b || !hl_attr_equal(x, y)) {
+    // Where parameters came or went the others moved up; the header tells.
+    const bool moved_up = key == HL_A_PARAMETER_NUMBER && a->comp == a->comp->module->entry &&
+                          b->comp == b->comp->module->entry;
+    if (!moved_up && (!in_a || !in_b || !hl_attr_equal(x, y))) {
       what |= what_of(key);
       keys[key] = true;
     }
@@ -175,8 +185,8 @@ static bool metadata_equal(const HlInst *a, const HlInst *b) {
     return !x && !y;
   const Place from = source_of(a->comp->module, x), to = source_of(b->comp->module, y);
   return hl_str_equal(text_of(x->op_name), text_of(y->op_name)) &&
-         hl_str_equal(text_of(x->op_type), text_of(y->op_type)) && hl_str_equal(from.file, to.file) &&
-         from.line == to.line;
+         hl_str_equal(text_of(x->op_type), text_of(y->op_type)) &&
+         hl_str_equal(from.file, to.file) && from.line == to.line;
 }
 
 // --- In words -------------------------------------------------------------------------------------
@@ -199,7 +209,10 @@ static HlStr attr_text(HlStr line, const char *name) {
     const char c = at[k];
     if (c == '"' && (k == 0 || at[k - 1] != '\\'))
       quoted = !quoted;
-    depth += quoted ? 0 : c == '{' || c == '(' || c == '[' ? 1 : c == '}' || c == ')' || c == ']' ? -1 : 0;
+    depth += quoted                             ? 0
+             : c == '{' || c == '(' || c == '[' ? 1
+             : c == '}' || c == ')' || c == ']' ? -1
+                                                : 0;
     if (depth < 0 || (depth == 0 && !quoted && c == ','))
       break;
   }
@@ -214,7 +227,8 @@ static void put_short(HlBuf *out, HlStr text) {
 }
 
 static void put_attrs(HlBuf *out, const HlInst *a, const HlInst *b, const bool *keys) {
-  static const HlTextOptions how = {.percent = HL_OFF, .metadata = HL_OFF, .index_comments = HL_OFF};
+  static const HlTextOptions how = {
+      .percent = HL_OFF, .metadata = HL_OFF, .index_comments = HL_OFF};
   HlBuf x = {0}, y = {0};
   HlCx *cx = hl_cx_new();
   hl_text_print_inst(cx, a, &how, &x);
@@ -235,7 +249,8 @@ static void put_attrs(HlBuf *out, const HlInst *a, const HlInst *b, const bool *
 static bool is_small(const HlInst *inst) {
   enum { FEW = 10 };
   const HlLiteral *literal = inst->op == HL_OP_CONSTANT ? hl_constant(inst) : NULL;
-  return literal && hl_shape_is_array(literal->shape) && !hl_literal_is_elided(literal) && literal->n <= FEW;
+  return literal && hl_shape_is_array(literal->shape) && !hl_literal_is_elided(literal) &&
+         literal->n <= FEW;
 }
 
 // Elements that differ, where both have as many.
@@ -252,7 +267,8 @@ static void put_constants(HlBuf *out, const HlInst *a, const HlInst *b) {
     const size_t size = (size_t)hl_dtype_bytes(x->shape->dtype);
     int64_t n = 0, first = 0;
     for (int64_t k = x->n - 1; k >= 0; k--)
-      if (memcmp((const char *)x->data + (size_t)k * size, (const char *)y->data + (size_t)k * size, size) != 0) {
+      if (memcmp((const char *)x->data + (size_t)k * size, (const char *)y->data + (size_t)k * size,
+                 size) != 0) {
         n++;
         first = k;
       }
@@ -309,7 +325,8 @@ uint32_t diff_what(const HlInst *a, const HlInst *b, uint32_t ignore, HlBuf *det
     put_shapes(detail, a, b, what);
   if (what & HL_DIFF_CONSTANTS)
     put_constants(detail, a, b);
-  if (what & (HL_DIFF_ATTRIBUTES | HL_DIFF_SHARDING | HL_DIFF_FRONTEND | HL_DIFF_CONFIG | HL_DIFF_CHANNELS))
+  if (what & (HL_DIFF_ATTRIBUTES | HL_DIFF_SHARDING | HL_DIFF_FRONTEND | HL_DIFF_CONFIG |
+              HL_DIFF_CHANNELS))
     put_attrs(detail, a, b, keys);
   if (what & HL_DIFF_METADATA) {
     begin(detail, "metadata");

@@ -1,4 +1,4 @@
-// tool/diff.c: the comparison of two modules as a whole.
+// tool/diff/diff.c: the comparison of two modules as a whole.
 
 #include <inttypes.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/fingerprint.h"
 #include "base/memory.h"
 #include "hilo/text.h"
-#include "tool/diff.h"
+#include "tool/diff/diff.h"
 
 // --- Stages or versions ---------------------------------------------------------------------------
 
@@ -26,7 +26,8 @@ static bool are_stages(const HlModule *a, const HlModule *b) {
 
 typedef VEC(const char *) Lines;
 
-static void add_line(HlDiff *diff, Lines *lines, const char *what, const char *from, const char *to) {
+static void add_line(HlDiff *diff, Lines *lines, const char *what, const char *from,
+                     const char *to) {
   enum { MOST = 100 };
   if (strcmp(from, to) == 0)
     return;
@@ -39,7 +40,8 @@ static void add_line(HlDiff *diff, Lines *lines, const char *what, const char *f
   to += skip;
   vec_push_in(diff->arena, lines,
               hl_arena_printf(diff->arena, "%s %s%.*s%s -> %s%.*s%s", what, cut, MOST, from,
-                              strlen(from) > MOST ? "..." : "", cut, MOST, to, strlen(to) > MOST ? "..." : ""));
+                              strlen(from) > MOST ? "..." : "", cut, MOST, to,
+                              strlen(to) > MOST ? "..." : ""));
 }
 
 static void add_number(HlDiff *diff, Lines *lines, const char *what, int64_t from, int64_t to) {
@@ -60,7 +62,8 @@ static const char *shape_text(HlDiff *diff, const HlShape *shape, bool layout) {
 static const char *dict_text(HlDiff *diff, HlDict dict) {
   const char *text = "";
   for (int k = 0; k < dict.n; k++)
-    text = hl_arena_printf(diff->arena, "%s%s%s=%s", text, k ? "," : "", dict.key[k]->text, dict.value[k]->text);
+    text = hl_arena_printf(diff->arena, "%s%s%s=%s", text, k ? "," : "", dict.key[k]->text,
+                           dict.value[k]->text);
   return hl_arena_printf(diff->arena, "{%s}", text);
 }
 
@@ -83,8 +86,8 @@ static const char *aliases_text(HlDiff *diff, HlAliases aliases) {
 static const char *donors_text(HlDiff *diff, const HlModule *m) {
   const char *text = "";
   for (int k = 0; k < m->n_buffer_donor; k++)
-    text = hl_arena_printf(diff->arena, "%s%s(%" PRId64 ",%s)", text, k ? "," : "", m->buffer_donor[k].number,
-                           index_text(diff, m->buffer_donor[k].index));
+    text = hl_arena_printf(diff->arena, "%s%s(%" PRId64 ",%s)", text, k ? "," : "",
+                           m->buffer_donor[k].number, index_text(diff, m->buffer_donor[k].index));
   return hl_arena_printf(diff->arena, "{%s}", text);
 }
 
@@ -94,7 +97,8 @@ static void compare_interface(HlDiff *diff, Lines *lines) {
   add_number(diff, lines, "parameters", a->n_entry_params, b->n_entry_params);
   for (int k = 0; k < a->n_entry_params && k < b->n_entry_params; k++)
     add_line(diff, lines, hl_arena_printf(diff->arena, "layout of parameter %d", k),
-             shape_text(diff, a->entry_params[k], layout), shape_text(diff, b->entry_params[k], layout));
+             shape_text(diff, a->entry_params[k], layout),
+             shape_text(diff, b->entry_params[k], layout));
   add_line(diff, lines, "layout of the result", shape_text(diff, a->entry_result, layout),
            shape_text(diff, b->entry_result, layout));
 }
@@ -116,8 +120,8 @@ static void compare_headers(HlDiff *diff) {
   if (!diff->stages && !(diff->options.ignore & HL_DIFF_SHARDING)) {
     add_line(diff, &lines, "allow_spmd_sharding_propagation_to_parameters",
              index_text(diff, a->spmd_to_parameters), index_text(diff, b->spmd_to_parameters));
-    add_line(diff, &lines, "allow_spmd_sharding_propagation_to_output", index_text(diff, a->spmd_to_output),
-             index_text(diff, b->spmd_to_output));
+    add_line(diff, &lines, "allow_spmd_sharding_propagation_to_output",
+             index_text(diff, a->spmd_to_output), index_text(diff, b->spmd_to_output));
   }
   diff->header = lines.at;
   diff->n_header = lines.n;
@@ -125,7 +129,9 @@ static void compare_headers(HlDiff *diff) {
 
 // --- Fingerprints ---------------------------------------------------------------------------------
 
-static HlStr line_at(HlStr text, size_t at) {
+// The line around a place, from a little before it on where it is long.
+static const char *line_at(HlArena *arena, HlStr text, size_t at) {
+  enum { BEFORE = 40, MOST = 120 };
   size_t from = at, end = at;
   while (from > 0 && text.at[from - 1] != '\n')
     from--;
@@ -133,28 +139,38 @@ static HlStr line_at(HlStr text, size_t at) {
     end++;
   while (from < end && text.at[from] == ' ')
     from++;
-  return (HlStr){text.at + from, end - from};
+  const bool cut = at - from > MOST - BEFORE && end - from > MOST;
+  from = cut ? at - BEFORE : from;
+  const bool more = end - from > MOST;
+  return hl_arena_printf(arena, "%s%.*s%s", cut ? "..." : "", more ? MOST : (int)(end - from),
+                         text.at + from, more ? "..." : "");
 }
 
-static int shown(HlStr line) {
-  return line.n < 160 ? (int)line.n : 160;
+// XLA's module fingerprint text; false where the bodies of computations inside those that call them would make it too long.
+static bool fingerprint_text(HlCx *cx, const HlModule *m, HlBuf *out) {
+  static const HlTextOptions how = {.preset = HL_TEXT_MODULE_FINGERPRINT};
+  HlCx *own = hl_cx_new();
+  *hl_cx_limits(own) = *hl_cx_limits(cx);
+  hl_cx_limits(own)->instructions = 8 * hl_count_instructions(m) + (1 << 17);
+  hl_text_print(own, m, &how, out);
+  const bool ok = hl_cx_n_errors(own) == 0;
+  hl_cx_free(own);
+  return ok;
 }
 
 static void compare_fingerprints(HlCx *cx, HlDiff *diff) {
-  static const HlTextOptions how = {.preset = HL_TEXT_MODULE_FINGERPRINT};
   HlBuf a = {0}, b = {0};
-  hl_text_print(cx, diff->a, &how, &a);
-  hl_text_print(cx, diff->b, &how, &b);
-  const HlStr x = {a.at, a.n}, y = {b.at, b.n};
-  diff->fingerprint_a = base_fingerprint64(x);
-  diff->fingerprint_b = base_fingerprint64(y);
   diff->fingerprint_why = "";
-  size_t k = 0;
-  while (k < x.n && k < y.n && x.at[k] == y.at[k])
-    k++;
-  if (k < x.n || k < y.n) {
-    const HlStr from = line_at(x, k), to = line_at(y, k);
-    diff->fingerprint_why = hl_arena_printf(diff->arena, "%.*s -> %.*s", shown(from), from.at, shown(to), to.at);
+  if (fingerprint_text(cx, diff->a, &a) && fingerprint_text(cx, diff->b, &b)) {
+    const HlStr x = {a.at, a.n}, y = {b.at, b.n};
+    size_t k = 0;
+    while (k < x.n && k < y.n && x.at[k] == y.at[k])
+      k++;
+    if (k < x.n || k < y.n)
+      diff->fingerprint_why = hl_arena_printf(diff->arena, "%s -> %s", line_at(diff->arena, x, k),
+                                              line_at(diff->arena, y, k));
+    diff->fingerprint_a = base_fingerprint64(x);
+    diff->fingerprint_b = base_fingerprint64(y);
   }
   hl_buf_free(&a);
   hl_buf_free(&b);
@@ -173,8 +189,10 @@ static bool is_equal(const HlDiff *diff) {
 
 static bool compare(HlCx *cx, HlDiff *diff) {
   HlArena *arena = hl_arena_new();
-  DiffMatch match = {.cx = cx, .arena = diff->arena, .ignore = diff->options.ignore, .stages = diff->stages};
-  const bool ok = diff_side(cx, arena, diff->a, &match.a) && diff_side(cx, arena, diff->b, &match.b);
+  DiffMatch match = {
+      .cx = cx, .arena = diff->arena, .ignore = diff->options.ignore, .stages = diff->stages};
+  const bool ok =
+      diff_side(cx, arena, diff->a, &match.a) && diff_side(cx, arena, diff->b, &match.b);
   if (ok) {
     diff_match(&match);
     compare_headers(diff);
@@ -193,7 +211,8 @@ HlDiff *hl_diff(HlCx *cx, const HlModule *a, const HlModule *b, const HlDiffOpti
   *diff = (HlDiff){.arena = arena, .a = a, .b = b};
   if (options)
     diff->options = *options;
-  diff->stages = diff->options.mode == HL_DIFF_TELL ? are_stages(a, b) : diff->options.mode == HL_DIFF_STAGES;
+  diff->stages =
+      diff->options.mode == HL_DIFF_TELL ? are_stages(a, b) : diff->options.mode == HL_DIFF_STAGES;
   diff->n_a = hl_count_instructions(a);
   diff->n_b = hl_count_instructions(b);
   if (compare(cx, diff))
@@ -212,9 +231,11 @@ const char *hl_diff_headline(const HlDiff *diff) {
   if (diff->equal) {
     if (names && !(diff->options.ignore & HL_DIFF_NAMES))
       return diff->insts_reordered > 0 ? "renaming and reordering only" : "renaming only";
-    return diff->insts_reordered > 0 && !(diff->options.ignore & HL_DIFF_ORDER) ? "reordering only" : "equal";
+    return diff->insts_reordered > 0 && !(diff->options.ignore & HL_DIFF_ORDER) ? "reordering only"
+                                                                                : "equal";
   }
-  if (diff->n_header == 0 && diff->count[HL_DIFF_CHANGED] == diff->what[7] && diff->n_rows == diff->count[HL_DIFF_SAME] + diff->count[HL_DIFF_CHANGED]) {
+  if (diff->n_header == 0 && diff->count[HL_DIFF_CHANGED] == diff->what[7] &&
+      diff->n_rows == diff->count[HL_DIFF_SAME] + diff->count[HL_DIFF_CHANGED]) {
     bool only = true;
     for (int k = 0; k < diff->n_rows && only; k++)
       only = (diff->row[k].what & ~(uint32_t)HL_DIFF_METADATA) == 0;

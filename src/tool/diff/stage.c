@@ -1,4 +1,4 @@
-// tool/diff_stage.c: what an optimiser made of what is left without a partner.
+// tool/diff/stage.c: what an optimiser made of what is left without a partner.
 //
 // An instruction of the first stage whose value is computed in the second, too, but has its partner there already, was
 // merged with its equal. What hangs on constants alone was folded to a constant. Of anything else that the result needs
@@ -8,7 +8,7 @@
 
 #include "base/map.h"
 #include "base/memory.h"
-#include "tool/diff.h"
+#include "tool/diff/diff.h"
 
 // --- What the result needs ------------------------------------------------------------------------
 
@@ -88,7 +88,8 @@ static bool names_meet(const HlInst *a, const HlInst *b) {
 }
 
 static bool same_size(const HlInst *a, const HlInst *b) {
-  return hl_shape_is_array(a->shape) && hl_shape_is_array(b->shape) && a->shape->dtype == b->shape->dtype &&
+  return hl_shape_is_array(a->shape) && hl_shape_is_array(b->shape) &&
+         a->shape->dtype == b->shape->dtype &&
          hl_shape_elements(a->shape) == hl_shape_elements(b->shape);
 }
 
@@ -195,12 +196,14 @@ static DiffFate fate_of(Fates *f, int a) {
     return (DiffFate){DIFF_NONE, HL_DIFF_REMOVED, HL_BY_NOTHING, false};
   to = find_above(&f->match->b, users, node->inst);
   if (to != DIFF_NONE && f->match->b.mate[to] == DIFF_NONE && f->match->a.node[a].value == a &&
-      f->match->b.node[to].inst->op == node->inst->op && same_size(node->inst, f->match->b.node[to].inst)) {
+      f->match->b.node[to].inst->op == node->inst->op &&
+      same_size(node->inst, f->match->b.node[to].inst)) {
     diff_pair(f->match, a, to, HL_BY_METADATA);
     return (DiffFate){to, HL_DIFF_SAME, HL_BY_METADATA, true};
   }
   if (to != DIFF_NONE)
-    return (DiffFate){to, HL_DIFF_FOLDED, HL_BY_METADATA, same_size(node->inst, f->match->b.node[to].inst)};
+    return (DiffFate){to, HL_DIFF_FOLDED, HL_BY_METADATA,
+                      same_size(node->inst, f->match->b.node[to].inst)};
   return (DiffFate){users, HL_DIFF_FOLDED, HL_BY_USERS, false};
 }
 
@@ -235,6 +238,10 @@ DiffFate *diff_fates(DiffMatch *match) {
   for (int k = 0; k < match->a.n; k++)
     if (match->a.mate[k] == DIFF_NONE && fate[k].into == DIFF_NONE && f.live[k])
       fate[k] = fate_by_operands(&f, k);
+  for (int k = match->a.n - 1; k >= 0; k--)  // what stands in these
+    if (match->a.mate[k] == DIFF_NONE && fate[k].into == DIFF_NONE && f.live[k] &&
+        place_of_users(&f, k) != DIFF_NONE)
+      fate[k] = (DiffFate){place_of_users(&f, k), HL_DIFF_FOLDED, HL_BY_USERS, false};
   hl_arena_free(arena);
   return fate;
 }
@@ -244,7 +251,8 @@ DiffFate *diff_fates(DiffMatch *match) {
 int *diff_copies(DiffMatch *match) {
   int *copy = HL_ARRAY(match->arena, int, match->b.n + 1);
   HlArena *arena = hl_arena_new();
-  uint64_t *a = HL_ARRAY(arena, uint64_t, match->a.n + 1), *b = HL_ARRAY(arena, uint64_t, match->b.n + 1);
+  uint64_t *a = HL_ARRAY(arena, uint64_t, match->a.n + 1),
+           *b = HL_ARRAY(arena, uint64_t, match->b.n + 1);
   Map of = {.arena = arena};
   diff_values(match, &match->a, false, a);
   diff_values(match, &match->b, false, b);

@@ -1,11 +1,11 @@
-// tool/diff_text.c: what differs, for people.
+// tool/diff/text.c: what differs, for people.
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/map.h"
 #include "base/memory.h"
-#include "tool/diff.h"
+#include "tool/diff/diff.h"
 
 typedef struct Writer {
   const HlDiff *diff;
@@ -13,10 +13,14 @@ typedef struct Writer {
   HlBuf *out;
 } Writer;
 
-static const char *const colours[HL_DIFF_VERDICTS] = {
-    [HL_DIFF_SAME] = "",        [HL_DIFF_CHANGED] = "\033[33m", [HL_DIFF_MOVED] = "\033[36m",
-    [HL_DIFF_FUSED] = "\033[34m", [HL_DIFF_FOLDED] = "\033[35m",  [HL_DIFF_INLINED] = "\033[36m",
-    [HL_DIFF_REMOVED] = "\033[31m", [HL_DIFF_ADDED] = "\033[32m"};
+static const char *const colours[HL_DIFF_VERDICTS] = {[HL_DIFF_SAME] = "",
+                                                      [HL_DIFF_CHANGED] = "\033[33m",
+                                                      [HL_DIFF_MOVED] = "\033[36m",
+                                                      [HL_DIFF_FUSED] = "\033[34m",
+                                                      [HL_DIFF_FOLDED] = "\033[35m",
+                                                      [HL_DIFF_INLINED] = "\033[36m",
+                                                      [HL_DIFF_REMOVED] = "\033[31m",
+                                                      [HL_DIFF_ADDED] = "\033[32m"};
 static const char signs[HL_DIFF_VERDICTS] = {'=', '~', '>', 'f', 'c', 'i', '-', '+'};
 
 static void colour(Writer *w, HlVerdict verdict) {
@@ -39,8 +43,10 @@ static void put_head(Writer *w) {
   const HlDiff *d = w->diff;
   hl_buf_printf(w->out, "%s -> %s: %s%s\n", w->show.name_a, w->show.name_b, hl_diff_headline(d),
                 d->stages && !d->equal ? " of the program" : "");
-  hl_buf_printf(w->out, "  module %s, %" PRId64 " instruction%s", d->a->name->text, d->n_a, plural(d->n_a));
-  hl_buf_printf(w->out, " -> %s, %" PRId64 "\n", d->module_renamed ? d->b->name->text : "the same", d->n_b);
+  hl_buf_printf(w->out, "  module %s, %" PRId64 " instruction%s", d->a->name->text, d->n_a,
+                plural(d->n_a));
+  hl_buf_printf(w->out, " -> %s, %" PRId64 "\n", d->module_renamed ? d->b->name->text : "the same",
+                d->n_b);
   if (!d->equal) {
     const char *between = "  ";
     for (int k = 0; k < HL_DIFF_VERDICTS; k++) {
@@ -70,25 +76,30 @@ static void put_names(Writer *w) {
     between = ", ";
   }
   if (d->comps_renamed) {
-    hl_buf_printf(w->out, "%s%" PRId64 " computation%s", between, d->comps_renamed, plural(d->comps_renamed));
+    hl_buf_printf(w->out, "%s%" PRId64 " computation%s", between, d->comps_renamed,
+                  plural(d->comps_renamed));
     between = ", ";
   }
   if (d->insts_renamed)
-    hl_buf_printf(w->out, "%s%" PRId64 " instruction%s", between, d->insts_renamed, plural(d->insts_renamed));
+    hl_buf_printf(w->out, "%s%" PRId64 " instruction%s", between, d->insts_renamed,
+                  plural(d->insts_renamed));
   hl_buf_putc(w->out, '\n');
 }
 
 static void put_fingerprint(Writer *w) {
   const HlDiff *d = w->diff;
-  const bool names = d->module_renamed || d->comps_renamed || d->insts_renamed || d->insts_reordered;
-  if (d->stages || (d->equal && !names))
+  const bool names =
+      d->module_renamed || d->comps_renamed || d->insts_renamed || d->insts_reordered;
+  if (d->stages || (!d->fingerprint_a && !d->fingerprint_b) ||
+      (d->equal && (!names || (d->options.ignore & HL_DIFF_NAMES))))
     return;
   if (d->fingerprint_a == d->fingerprint_b)
-    hl_buf_printf(w->out, "  module fingerprint %016" PRIx64 " of both: what is keyed by it hits, what is keyed by text or proto misses\n",
-                  d->fingerprint_a);
+    hl_buf_printf(w->out, "  module fingerprint %016" PRIx64 " of both: %s\n", d->fingerprint_a,
+                  d->equal ? "a cache keyed by it hits, one keyed by text or proto misses"
+                           : "it does not tell them apart");
   else
-    hl_buf_printf(w->out, "  module fingerprint %016" PRIx64 " -> %016" PRIx64 ", first:\n    %s\n", d->fingerprint_a,
-                  d->fingerprint_b, d->fingerprint_why);
+    hl_buf_printf(w->out, "  module fingerprint %016" PRIx64 " -> %016" PRIx64 ", first:\n    %s\n",
+                  d->fingerprint_a, d->fingerprint_b, d->fingerprint_why);
 }
 
 // --- Rows -----------------------------------------------------------------------------------------
@@ -98,7 +109,8 @@ static void put_row(Writer *w, const HlDiffRow *row) {
   hl_buf_puts(w->out, "    ");
   colour(w, row->verdict);
   hl_buf_printf(w->out, "%c %s", signs[row->verdict], inst->name->text);
-  if (row->a && row->b && (row->a->name->n != row->b->name->n || strcmp(row->a->name->text, row->b->name->text) != 0))
+  if (row->a && row->b &&
+      (row->a->name->n != row->b->name->n || strcmp(row->a->name->text, row->b->name->text) != 0))
     hl_buf_printf(w->out, " -> %s", row->b->name->text);
   plain(w);
   hl_buf_printf(w->out, " = ");
@@ -146,7 +158,7 @@ static const char *scope_of(const HlInst *inst) {
 // Where else the same happened.
 static void put_places(Writer *w, const HlDiffGroup *group) {
   enum { MOST = 4 };
-  hl_buf_printf(w->out, "  the same %d times, at ", group->times);
+  hl_buf_printf(w->out, "  the same in %d places: ", group->times);
   for (int k = 0; k < group->times && k < MOST; k++) {
     const HlDiffRow *row = &w->diff->row[group->first[k]];
     hl_buf_printf(w->out, "%s%s", k ? ", " : "", (row->a ? row->a : row->b)->name->text);

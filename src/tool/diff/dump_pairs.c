@@ -1,5 +1,5 @@
-// tool/dump_pairs.c: which files of dumps belong together, by their names.
-#include "tool/dump_pairs.h"
+// tool/diff/dump_pairs.c: which files of dumps belong together, by their names.
+#include "tool/diff/dump_pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static Keyed *keys_of(const char *const *path, int n, size_t skip) {
     HlBuf *key = &keys[k].key;
     keys[k].at = k;
     hl_buf_add(key, path[k] + (skip < folder ? skip : folder), skip < folder ? folder - skip : 0);
-    hl_buf_printf(key, "/%.*s/%.*s", (int)name.program.n, name.program.at, (int)name.stage.n, name.stage.at);
+    hl_buf_printf(key, "/%.*s/%.*s", (int)name.program.n, name.program.at, (int)name.stage.n,
+                  name.stage.at);
   }
   qsort(keys, (size_t)n, sizeof *keys, by_key);
   return keys;
@@ -46,7 +47,8 @@ static int by_path(const void *x, const void *y) {
   return p < q ? -1 : p > q;
 }
 
-DumpPairs dump_pairs_of_two(const char *const *a, int n_a, size_t skip_a, const char *const *b, int n_b, size_t skip_b) {
+DumpPairs dump_pairs_of_two(const char *const *a, int n_a, size_t skip_a, const char *const *b,
+                            int n_b, size_t skip_b) {
   DumpPairs pairs = {0};
   Keyed *x = keys_of(a, n_a, skip_a), *y = keys_of(b, n_b, skip_b);
   for (int i = 0, j = 0; i < n_a || j < n_b;) {
@@ -67,14 +69,18 @@ static bool same_program(const char *a, const char *b) {
   const DumpName x = dump_name(a), y = dump_name(b);
   const char *p = strrchr(a, '/'), *q = strrchr(b, '/');
   const size_t n = p ? (size_t)(p - a) : 0, m = q ? (size_t)(q - b) : 0;
-  return x.module == y.module && hl_str_equal(x.program, y.program) && n == m && memcmp(a, b, n) == 0;
+  return x.module == y.module && hl_str_equal(x.program, y.program) && n == m &&
+         memcmp(a, b, n) == 0;
 }
 
 typedef enum Rank { BEFORE, STATE, AFTER, OTHER } Rank;
 
 static Rank rank_of(const char *path) {
   const DumpName name = dump_name(path);
-  return dump_name_is_before(&name) ? BEFORE : dump_name_is_after(&name) ? AFTER : name.state >= 0 ? STATE : OTHER;
+  return dump_name_is_before(&name)  ? BEFORE
+         : dump_name_is_after(&name) ? AFTER
+         : name.state >= 0           ? STATE
+                                     : OTHER;
 }
 
 // The paths of one program, sorted, from `first` on: how many.

@@ -1,4 +1,4 @@
-// tool/dump_name.h: what the names of dumped files say.
+// tool/diff/dump_name.h: what the names of dumped files say.
 #ifndef TOOL_DUMP_NAME_H
 #define TOOL_DUMP_NAME_H
 

@@ -1,4 +1,4 @@
-// tool/diff_group.c: the same change in several places.
+// tool/diff/group.c: the same change in several places.
 //
 // Rows that are not "same" and whose instructions are operands and users of each other are one place. Places whose
 // rows are alike, names apart, are one group: a change made in every layer of a model is told once.
@@ -8,7 +8,7 @@
 
 #include "base/map.h"
 #include "base/memory.h"
-#include "tool/diff.h"
+#include "tool/diff/diff.h"
 
 typedef struct Groups {
   DiffMatch *match;
@@ -23,7 +23,8 @@ static int leader_of(int *leader, int row) {
 }
 
 static void join(Groups *g, int x, int y) {
-  if (x < 0 || y < 0 || g->diff->row[x].verdict == HL_DIFF_SAME || g->diff->row[y].verdict == HL_DIFF_SAME)
+  if (x < 0 || y < 0 || g->diff->row[x].verdict == HL_DIFF_SAME ||
+      g->diff->row[y].verdict == HL_DIFF_SAME)
     return;
   const int a = leader_of(g->leader, x), b = leader_of(g->leader, y);
   if (a < b)
@@ -72,7 +73,8 @@ typedef struct Made {
 typedef VEC(Made) Mades;
 
 // Adds a place of n rows to the group of its like.
-static void add_place(Groups *g, const Entry *entry, int n, const uint64_t *signature, Map *known, Mades *made) {
+static void add_place(Groups *g, const Entry *entry, int n, const uint64_t *signature, Map *known,
+                      Mades *made) {
   HlArena *arena = g->match->arena;
   uint64_t h = (uint64_t)n;
   for (int k = 0; k < n; k++)
@@ -92,7 +94,8 @@ static void add_place(Groups *g, const Entry *entry, int n, const uint64_t *sign
     g->diff->row[entry[k].row].group = (int)*at - 1;
 }
 
-void diff_group(DiffMatch *match, HlDiff *diff, const int *row_a, const int *row_b, const uint64_t *signature) {
+void diff_group(DiffMatch *match, HlDiff *diff, const int *row_a, const int *row_b,
+                const uint64_t *signature) {
   const int n = diff->n_rows;
   Groups g = {match, diff, base_alloc(sizeof(int) * (size_t)(n + 1))};
   Entry *entry = base_alloc(sizeof *entry * (size_t)(n + 1));

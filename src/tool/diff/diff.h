@@ -1,15 +1,18 @@
-// tool/diff.h: what the files of the comparison share.
+// tool/diff/diff.h: what the files of the comparison share.
 //
-// diff_graph.c   a module as a graph of values: calls opened, fusions seen through
-// diff_match.c   pairs the nodes of two graphs
-// diff_stage.c   what an optimiser made of what is left without a partner
-// diff_rows.c    what differs between partners, verdicts
-// diff_group.c   the same change in several places
-// diff.c         the comparison as a whole: headers, names, fingerprints
-// diff_text.c, diff_html.c, diff_json.c   reports
-// normalize.c    the one form of equal modules
-#ifndef TOOL_DIFF_H
-#define TOOL_DIFF_H
+// graph.c       a module as a graph of values: calls opened, fusions seen through
+// match.c       pairs the nodes of two graphs
+// wires.c       and what only hands values on
+// stage.c       what an optimiser made of what is left without a partner
+// what.c        how two instructions differ by themselves
+// rows.c        what became of each: verdicts
+// group.c       the same change in several places
+// diff.c        the comparison as a whole: headers, names, fingerprints
+// text.c, html.c, json.c   reports
+// normalize.c   the one form of equal modules
+// dump_name.c, dump_pairs.c   which files of dumps belong together
+#ifndef TOOL_DIFF_DIFF_H
+#define TOOL_DIFF_DIFF_H
 
 #include "base/vec.h"
 #include "hilo/diff.h"
@@ -51,11 +54,11 @@ typedef struct DiffSide {
   int n_frames;
   int *in;
   DiffUse *use;
-  int *call;       // frames by node: call[first_call[node] + number]
+  int *call;  // frames by node: call[first_call[node] + number]
   int *first_call;
-  int *mate;       // of the other side, by node
-  uint8_t *by;     // HlDiffBy
-  uint64_t *own;   // what a node is by itself, at the level at hand
+  int *mate;      // of the other side, by node
+  uint8_t *by;    // HlDiffBy
+  uint64_t *own;  // what a node is by itself, at the level at hand
 } DiffSide;
 
 bool diff_side(HlCx *cx, HlArena *arena, const HlModule *m, DiffSide *out);
@@ -80,25 +83,35 @@ typedef struct DiffMatch {
   bool stages;
 } DiffMatch;
 
+static inline bool diff_is_free(const DiffSide *side, int node) {
+  return side->mate[node] == DIFF_NONE;
+}
+static inline bool diff_same_name(const HlInst *a, const HlInst *b) {
+  return hl_str_equal((HlStr){a->name->text, a->name->n}, (HlStr){b->name->text, b->name->n});
+}
+
 void diff_match(DiffMatch *match);
 void diff_pair(DiffMatch *match, int a, int b, HlDiffBy by);
 // Pairs fusions, calls and what else only hands values on, by the values.
 void diff_match_wires(DiffMatch *match);
+// Pairs the parameters of functions whose callers are partners, those that are wires too or not; the number of pairs.
+int diff_pair_params(DiffMatch *match, bool wires);
 
 // What is left of the first side in a comparison of stages.
 typedef struct DiffFate {
-  int into;      // node of b; DIFF_NONE
+  int into;  // node of b; DIFF_NONE
   uint8_t verdict, by;
-  bool shares;   // it has a partner that is also another's: equal values became one
+  bool shares;  // it has a partner that is also another's: equal values became one
 } DiffFate;
-DiffFate *diff_fates(DiffMatch *match);       // by node of a
+DiffFate *diff_fates(DiffMatch *match);  // by node of a
 // By node of b, for those without a partner: the node of a that it is another copy of; DIFF_NONE.
 int *diff_copies(DiffMatch *match);
 // Hashes of values by what they are computed from, alike in both modules.
 void diff_values(const DiffMatch *match, const DiffSide *side, bool loose, uint64_t *out);
 
 void diff_rows(DiffMatch *match, HlDiff *diff);
-void diff_group(DiffMatch *match, HlDiff *diff, const int *row_a, const int *row_b, const uint64_t *signature);
+void diff_group(DiffMatch *match, HlDiff *diff, const int *row_a, const int *row_b,
+                const uint64_t *signature);
 // How instructions a and b differ by themselves; words are appended to `detail` (NULL: none wanted).
 uint32_t diff_what(const HlInst *a, const HlInst *b, uint32_t ignore, HlBuf *detail);
 bool diff_bare_shape_equal(const HlShape *a, const HlShape *b);

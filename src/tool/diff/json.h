@@ -1,4 +1,4 @@
-// tool/diff_json.h: what differs, as members of a JSON object (docs/json.md).
+// tool/diff/json.h: what differs, as members of a JSON object (docs/json.md).
 #ifndef TOOL_DIFF_JSON_H
 #define TOOL_DIFF_JSON_H
 

@@ -1,5 +1,5 @@
-// tool/dump_name.c: what the names of dumped files say (tools.md 3).
-#include "tool/dump_name.h"
+// tool/diff/dump_name.c: what the names of dumped files say (tools.md 3).
+#include "tool/diff/dump_name.h"
 
 #include <string.h>
 
@@ -21,7 +21,8 @@ static int64_t take_number(const char **at, int least) {
 
 // Without .txt, .hlo, .pb and what compresses.
 static size_t without_endings(const char *name) {
-  static const char *const endings[] = {".gz", ".zst", ".txt", ".hlo", ".hlotxt", ".pbtxt", ".pb", ".mlir", ".snapshot"};
+  static const char *const endings[] = {".gz",    ".zst", ".txt",  ".hlo",     ".hlotxt",
+                                        ".pbtxt", ".pb",  ".mlir", ".snapshot"};
   size_t n = strlen(name);
   for (bool again = true; again;) {
     again = false;

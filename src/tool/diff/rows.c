@@ -1,11 +1,11 @@
-// tool/diff_rows.c: what became of each instruction: a row for every pair, and for whoever is alone.
+// tool/diff/rows.c: what became of each instruction: a row for every pair, and for whoever is alone.
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
 #include "base/memory.h"
-#include "tool/diff.h"
+#include "tool/diff/diff.h"
 
 typedef VEC(HlDiffRow) Rows;
 typedef VEC(uint64_t) Signatures;
@@ -19,7 +19,8 @@ typedef struct Maker {
   int *row_a, *row_b;  // by node
   const DiffFate *fate;
   const int *copy;
-  bool *reordered;     // by node of a
+  const int *loose_a, *loose_b;  // of stages: values by node, through what only moves them
+  bool *reordered;               // by node of a
   HlBuf text;
 } Maker;
 
@@ -40,11 +41,13 @@ static int fusion_of(const DiffSide *side, int node) {
 
 static bool in_call(const DiffSide *side, int node) {
   const DiffFrame *frame = &side->frame[side->node[node].frame];
-  return frame->caller != DIFF_NONE && frame->opens && side->node[frame->caller].inst->op == HL_OP_CALL;
+  return frame->caller != DIFF_NONE && frame->opens &&
+         side->node[frame->caller].inst->op == HL_OP_CALL;
 }
 
 static bool same_frame(const DiffMatch *match, int a, int b) {
-  const DiffFrame *x = &match->a.frame[match->a.node[a].frame], *y = &match->b.frame[match->b.node[b].frame];
+  const DiffFrame *x = &match->a.frame[match->a.node[a].frame],
+                  *y = &match->b.frame[match->b.node[b].frame];
   if (x->caller == DIFF_NONE || y->caller == DIFF_NONE)
     return x->caller == y->caller;
   return x->number == y->number && match->a.mate[x->caller] == y->caller;
@@ -52,7 +55,8 @@ static bool same_frame(const DiffMatch *match, int a, int b) {
 
 // Of a function, such as a reduction's, and its equal that another caller has.
 static bool goes_with_caller(const DiffMatch *match, int a, int b) {
-  const DiffFrame *x = &match->a.frame[match->a.node[a].frame], *y = &match->b.frame[match->b.node[b].frame];
+  const DiffFrame *x = &match->a.frame[match->a.node[a].frame],
+                  *y = &match->b.frame[match->b.node[b].frame];
   return x->caller != DIFF_NONE && !x->opens && y->caller != DIFF_NONE && !y->opens;
 }
 
@@ -67,6 +71,10 @@ static HlVerdict place_verdict(const DiffMatch *match, int a, int b, int *into) 
     return HL_DIFF_FUSED;
   }
   return in_call(&match->a, a) ? HL_DIFF_INLINED : HL_DIFF_MOVED;
+}
+
+static bool is_wire(const DiffMatch *match, int a) {
+  return diff_is_wire(&match->a, a);
 }
 
 // --- Rows -----------------------------------------------------------------------------------------
@@ -98,7 +106,8 @@ static uint64_t shape_key(const HlInst *inst) {
 // What makes rows alike: verdict, ops, shapes and how they differ, but no names.
 static uint64_t signature_of(const Maker *m, const HlDiffRow *row, size_t n) {
   const uint64_t h = hl_hash_mix((uint64_t)row->verdict * 64 + 1, row->what);
-  return hl_hash_bytes(m->text.at ? m->text.at : "", n, hl_hash_mix(hl_hash_mix(h, shape_key(row->a)), shape_key(row->b)));
+  return hl_hash_bytes(m->text.at ? m->text.at : "", n,
+                       hl_hash_mix(hl_hash_mix(h, shape_key(row->a)), shape_key(row->b)));
 }
 
 static int operand_node(const DiffSide *side, int node, uint32_t k) {
@@ -110,6 +119,35 @@ static int operand_node(const DiffSide *side, int node, uint32_t k) {
 static bool operand_is(const DiffMatch *match, int a, uint32_t i, int b, uint32_t j) {
   const int x = operand_node(&match->a, a, i), y = operand_node(&match->b, b, j);
   return match->a.mate[x] == y || match->a.mate[match->a.node[x].value] == match->b.node[y].value;
+}
+
+// Between stages: what an operand became, by way of what only moves values, too.
+static int place_of(const Maker *m, int a) {
+  return m->match->a.mate[a] != DIFF_NONE ? m->match->a.mate[a] : m->fate[a].into;
+}
+
+static bool operand_became(const Maker *m, int a, uint32_t i, int b, uint32_t j) {
+  const DiffMatch *match = m->match;
+  const int x = m->loose_a[operand_node(&match->a, a, i)],
+            y = m->loose_b[operand_node(&match->b, b, j)];
+  const int to = place_of(m, x);
+  return to == y || to == b || (to != DIFF_NONE && m->loose_b[to] == y) ||
+         operand_is(match, a, i, b, j);
+}
+
+// Whether some operand is none of what those of the partner came from.
+static bool stage_operands_differ(Maker *m, int a, int b) {
+  const HlInst *x = m->match->a.node[a].inst, *y = m->match->b.node[b].inst;
+  if (x->n_operands != y->n_operands)
+    return true;
+  for (uint32_t k = 0; k < x->n_operands; k++) {
+    bool found = operand_became(m, a, k, b, k);
+    if (!found && x->n_operands == 2 && hl_op_is((HlOp)x->op, HL_T_COMMUTES))
+      found = operand_became(m, a, k, b, 1 - k);
+    if (!found)
+      return true;
+  }
+  return false;
 }
 
 // Which operands are not those of the partner; said in words behind the rest.
@@ -130,20 +168,16 @@ static bool operands_differ(Maker *m, int a, int b) {
   for (uint32_t k = 0; k < x->n_operands; k++) {
     if (operand_is(match, a, k, b, k))
       continue;
-    hl_buf_printf(&m->text, "%soperand %u: %s -> %s", m->text.n ? "; " : "", k, x->operands[k]->name->text,
-                  y->operands[k]->name->text);
+    hl_buf_printf(&m->text, "%soperand %u: %s -> %s", m->text.n ? "; " : "", k,
+                  x->operands[k]->name->text, y->operands[k]->name->text);
     any = true;
   }
   return any;
 }
 
-// Between stages operands differ by what was folded away, and metadata by what passes make of it.
+// Between stages metadata differs by what passes make of it.
 static uint32_t stage_ignores(const DiffMatch *match) {
-  return match->stages ? HL_DIFF_METADATA | HL_DIFF_OPERANDS | HL_DIFF_CONTROL : 0;
-}
-
-static bool is_wire(const DiffMatch *match, int a) {
-  return diff_is_wire(&match->a, a);
+  return match->stages ? HL_DIFF_METADATA | HL_DIFF_CONTROL : 0;
 }
 
 static uint32_t pair_what(Maker *m, int a, int b, size_t *n) {
@@ -157,7 +191,12 @@ static uint32_t pair_what(Maker *m, int a, int b, size_t *n) {
   if (what)
     diff_what(x, y, ignore, &m->text);
   *n = m->text.n;
-  if (!(ignore & HL_DIFF_OPERANDS) && operands_differ(m, a, b))
+  if (match->stages && !(ignore & HL_DIFF_OPERANDS) && !is_wire(match, a) &&
+      stage_operands_differ(m, a, b)) {
+    hl_buf_printf(&m->text, "%sother operands", m->text.n ? "; " : "");
+    what |= HL_DIFF_OPERANDS;
+  }
+  if (!match->stages && !(ignore & HL_DIFF_OPERANDS) && operands_differ(m, a, b))
     what |= HL_DIFF_OPERANDS;
   if (m->reordered && m->reordered[a] && !(ignore & HL_DIFF_ORDER)) {
     hl_buf_printf(&m->text, "%sanother place in the schedule", m->text.n ? "; " : "");
@@ -174,13 +213,14 @@ static void add_pair(Maker *m, int a, int b, HlDiffBy by) {
   row.what = pair_what(m, a, b, &n);
   row.verdict = place_verdict(match, a, b, &into);
   if (is_wire(match, a) && row.a->op == HL_OP_PARAMETER && row.verdict == HL_DIFF_FUSED)
-    row.verdict = HL_DIFF_MOVED;
+    row.verdict = in_call(&match->a, a) ? HL_DIFF_INLINED : HL_DIFF_MOVED;
   if (row.verdict == HL_DIFF_SAME && row.what)
     row.verdict = row.what == HL_DIFF_ORDER ? HL_DIFF_MOVED : HL_DIFF_CHANGED;
   if (into != DIFF_NONE)
     row.into = match->b.node[into].inst;
   if (row.verdict == HL_DIFF_MOVED && row.what != HL_DIFF_ORDER) {
-    hl_buf_printf(&m->text, "%sfrom %s to %s", m->text.n ? "; " : "", row.a->comp->name->text, row.b->comp->name->text);
+    hl_buf_printf(&m->text, "%sfrom %s to %s", m->text.n ? "; " : "", row.a->comp->name->text,
+                  row.b->comp->name->text);
   }
   m->row_a[a] = m->row_b[b] = add_row(m, &row, signature_of(m, &row, n));
 }
@@ -189,7 +229,8 @@ static void add_pair(Maker *m, int a, int b, HlDiffBy by) {
 static void add_fate(Maker *m, int a) {
   const DiffMatch *match = m->match;
   const DiffFate *fate = &m->fate[a];
-  HlDiffRow row = {.a = match->a.node[a].inst, .verdict = (HlVerdict)fate->verdict, .by = (HlDiffBy)fate->by};
+  HlDiffRow row = {
+      .a = match->a.node[a].inst, .verdict = (HlVerdict)fate->verdict, .by = (HlDiffBy)fate->by};
   int into = DIFF_NONE;
   m->text.n = 0;
   if (fate->into != DIFF_NONE) {
@@ -202,7 +243,9 @@ static void add_fate(Maker *m, int a) {
       row.verdict = place == HL_DIFF_SAME && fate->by == HL_BY_METADATA ? HL_DIFF_CHANGED : place;
       row.into = into != DIFF_NONE ? match->b.node[into].inst : NULL;
       row.what = diff_what(row.a, b, match->ignore | stage_ignores(match), NULL);
-      hl_buf_puts(&m->text, fate->by == HL_BY_METADATA ? "rewritten" : "one with its equals");
+      hl_buf_puts(&m->text, fate->by == HL_BY_METADATA ? "rewritten"
+                            : is_wire(match, a)        ? "its value is handed on directly"
+                                                       : "one with its equals");
     }
   } else {
     hl_buf_puts(&m->text, fate->by == HL_BY_NOTHING ? "the result does not need it" : "not found");
@@ -218,8 +261,10 @@ static void add_loose_wire(Maker *m, int a) {
   const DiffMatch *match = m->match;
   const DiffNode *node = &match->a.node[a];
   const int mate = match->a.mate[node->value];
-  const bool of_call = node->inst->op == HL_OP_CALL || (node->inst->op == HL_OP_PARAMETER && in_call(&match->a, a));
-  HlDiffRow row = {.a = node->inst, .verdict = of_call && mate != DIFF_NONE ? HL_DIFF_INLINED : HL_DIFF_REMOVED};
+  const bool of_call =
+      node->inst->op == HL_OP_CALL || (node->inst->op == HL_OP_PARAMETER && in_call(&match->a, a));
+  HlDiffRow row = {.a = node->inst,
+                   .verdict = of_call && mate != DIFF_NONE ? HL_DIFF_INLINED : HL_DIFF_REMOVED};
   m->text.n = 0;
   if (mate != DIFF_NONE) {
     row.into = match->b.node[mate].inst;
@@ -295,7 +340,8 @@ static void find_reordered(Maker *m, HlArena *arena, const int *order_a, const i
   for (int k = 0; k < b->n; k++)
     place[order_b[k]] = k;
   for (int k = 0; k < a->n; k++)
-    if (a->node[order_a[k]].frame == 0 && a->mate[order_a[k]] != DIFF_NONE && b->node[a->mate[order_a[k]]].frame == 0)
+    if (a->node[order_a[k]].frame == 0 && a->mate[order_a[k]] != DIFF_NONE &&
+        b->node[a->mate[order_a[k]]].frame == 0)
       seq[n++] = order_a[k];
 #define AT(k) place[a->mate[seq[k]]]
   for (int k = 0; k < n; k++) {
@@ -366,6 +412,15 @@ static int *no_rows(HlArena *arena, int n) {
   return rows;
 }
 
+static int *loose_values(HlArena *arena, DiffSide *side) {
+  int *value = HL_ARRAY(arena, int, side->n + 1);
+  diff_wire(side, true);
+  for (int k = 0; k < side->n; k++)
+    value[k] = side->node[k].value;
+  diff_wire(side, false);
+  return value;
+}
+
 void diff_rows(DiffMatch *match, HlDiff *diff) {
   HlArena *arena = hl_arena_new();
   Maker m = {.match = match, .diff = diff, .seen = {.arena = arena}};
@@ -374,6 +429,8 @@ void diff_rows(DiffMatch *match, HlDiff *diff) {
   if (match->stages) {
     m.fate = diff_fates(match);
     m.copy = diff_copies(match);
+    m.loose_a = loose_values(arena, &match->a);
+    m.loose_b = loose_values(arena, &match->b);
   }
   const int *order_a = printed_order(arena, &match->a), *order_b = printed_order(arena, &match->b);
   if (match->a.m->is_scheduled && match->b.m->is_scheduled && !match->stages)
