@@ -62,6 +62,10 @@ history dump/module_0000.jit_train_step.history
 history dump/module_0000.jit_train_step.history --step=1
 history dump/module_0000.jit_train_step.history --step=1000
 history before.hlo
+explore before.hlo info tanh.1 --format=none
+explore before.hlo nothing
+explore typo.hlo info x
+explore two.hlo info x
 bench print before.hlo
 bench parse before.hlo typo.hlo
 bench compile before.hlo program.mlir --repeats=2

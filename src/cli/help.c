@@ -190,6 +190,7 @@ static const struct {
     {"run", "--reference", "reference\nnone\n", NULL},
     {"run", "--onednn", "auto\non\noff\n", NULL},
     {"run", "--elided", "random\nzero\nrefuse\n", NULL},
+    {"explore", "--format", "html\nsvg\ndot\nnone\n", NULL},
     {"bench", "--elided", "random\nzero\nrefuse\n", NULL},
     {"passes", NULL, NULL, list_passes_and_pipelines},
     {"targets", NULL, "native\n", list_targets},
