@@ -66,6 +66,16 @@ explore before.hlo info tanh.1 --format=none
 explore before.hlo nothing
 explore typo.hlo info x
 explore two.hlo info x
+index dump2
+index dir
+index nothing
+find dump2 dot --trace
+find dump2 --op=fusion --files
+find dump2 nowhere
+find dump2 --op=tahn
+clean before.hlo typo.hlo dir -o cleaned
+clean before.hlo typo.hlo dir -o cleaned
+clean before.hlo -o before.hlo
 bench print before.hlo
 bench parse before.hlo typo.hlo
 bench compile before.hlo program.mlir --repeats=2
@@ -118,6 +128,7 @@ def prepare(hilo, folder):
     shutil.copy(os.path.join(ROOT, "tests/fuzz/seeds/exported/sharded.0.11.jax_export"), os.path.join(folder, "sharded.jax_export"))
     subprocess.run([hilo, "opt", "before.hlo", "--pipeline=cpu", "--dump-to=dump", "--dump-as=delta", "-o", "out.hlo",
                     "--dump-pass=.*"], cwd=folder, check=True)
+    subprocess.run([hilo, "opt", "before.hlo", "--pipeline=cpu", "--dump-to=dump2", "-o", "out.hlo", "--dump-pass=.*"], cwd=folder, check=True)
 
 
 class Validator:

@@ -153,6 +153,11 @@ static void list_targets(void) {
     printf("%s\n", t->name);
 }
 
+static void list_ops(void) {
+  for (int k = 0; k < HL_OP_COUNT; k++)
+    printf("%s\n", hl_op_text((HlOp)k));
+}
+
 static void list_rules(void) {
   for (int k = 0; k < hl_passes.n; k++)
     for (const HlRule *rule = hl_passes.at[k].rules; rule && rule->name; rule++)
@@ -192,6 +197,9 @@ static const struct {
     {"run", "--elided", "random\nzero\nrefuse\n", NULL},
     {"explore", "--format", "html\nsvg\ndot\nnone\n", NULL},
     {"bench", "--elided", "random\nzero\nrefuse\n", NULL},
+    {"find", "--stage", "jaxpr\nstablehlo\nbefore\nstep\nafter\nsnapshot\nother\n", NULL},
+    {"find", "--op", NULL, list_ops},
+    {"find", "--after", NULL, list_passes},
     {"passes", NULL, NULL, list_passes_and_pipelines},
     {"targets", NULL, "native\n", list_targets},
     {"bench", NULL, "parse\nprint\ncompile\nrun\n", NULL},
