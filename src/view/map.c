@@ -177,6 +177,10 @@ static void hash_edges(MapTree *t, const HlInst *inst) {
   }
 }
 
+double map_place(const MapNode *node) {
+  return node->n_placed > 0 ? node->place / node->n_placed : 0;
+}
+
 // How deep each group is; the deepest.
 static int find_depths(MapTree *t) {
   int deepest = 0;
@@ -198,6 +202,7 @@ static void add_up(MapTree *t, int deepest) {
         continue;
       MapNode *up = &t->node.at[node->parent];
       up->n += node->n;
+      up->n_placed += node->n_placed;
       up->place += node->place;
       up->exact += node->exact;
       up->loose += node->loose;
@@ -208,7 +213,7 @@ void map_measure(MapTree *t) {
   const int deepest = find_depths(t);
   for (int k = 0; k < t->node.n; k++) {
     MapNode *node = &t->node.at[k];
-    node->n_own = node->n = 0;
+    node->n_own = node->n = node->n_placed = 0;
     node->place = 0;
     node->exact = node->loose = 0;
   }
@@ -216,9 +221,10 @@ void map_measure(MapTree *t) {
     MapNode *mine = &t->node.at[t->of[inst->id]];
     mine->n_own++;
     mine->n++;
-    mine->place += t->at[inst->id];
     if (t->floats[inst->id])
       continue;
+    mine->n_placed++;
+    mine->place += t->at[inst->id];
     mine->exact += hl_hash_mix(t->token[inst->id], 1);
     mine->loose += hl_hash_mix(t->loose_token[inst->id], 1);
     hash_edges(t, inst);

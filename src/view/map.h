@@ -11,7 +11,8 @@ typedef struct MapNode {
   int parent, depth;
   int copies;
   int n_own, n;    // instructions in it alone; with those below
-  double place;    // sum of the positions of its n instructions
+  int n_placed;    // of all those that do not float,
+  double place;    // and the sum of their positions
   uint64_t exact;  // hash of what is in it: ops, shapes, attributes, edges; neither values nor names
   uint64_t loose;  // the same of ops and edges alone
   const char *label;
@@ -36,6 +37,9 @@ int map_meet(const MapTree *t, int a, int b);
 void map_measure(MapTree *t);
 // Puts what floats, or has no scope, where its users are.
 void map_settle(MapTree *t);
+
+// Where a group stands in the order: the mean of its instructions.
+double map_place(const MapNode *node);
 
 // Groups of names that differ in a number only, and equal, become REPEATs (repeats.c).
 void map_fold_names(MapTree *t);

@@ -272,7 +272,7 @@ static Item item_of_group(const MapTree *t, int k) {
                 .loose = node->loose,
                 .group = k,
                 .weight = node->n,
-                .place = node->n > 0 ? node->place / node->n : 0};
+                .place = map_place(node)};
 }
 
 typedef struct Range {
@@ -288,7 +288,7 @@ static bool is_mixed(const MapTree *t, int parent, const Item *item, int n) {
     const MapNode *node = &t->node.at[k];
     if (node->dead || node->parent != parent || node->n == 0)
       continue;
-    const double place = node->place / node->n;
+    const double place = map_place(node);
     bool is_one = false;
     for (int i = 0; i < n && !is_one; i++)
       is_one = item[i].group == k;
