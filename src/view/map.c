@@ -310,19 +310,37 @@ static void join_chains(MapTree *t) {
   bury(t);
 }
 
-// Parameters that several groups use are many lines in all directions: they have a box of their own.
+// What a loop or a called function holds has the whole path of its caller: its end says enough.
+static void shorten_paths(MapTree *t) {
+  for (int k = 1; t->comp != t->comp->module->entry && k < t->node.n; k++) {
+    MapNode *node = &t->node.at[k];
+    const char *end = node->label + strlen(node->label);
+    int slashes = 0;
+    while (end > node->label && slashes < 2)
+      slashes += *--end == '/';
+    if (node->parent == 0 && slashes == 2 && end > node->label)
+      node->label = hl_arena_printf(t->arena, "\u2026%s", end);
+  }
+}
+
+// Parameters that several groups use are many lines in all directions: they have a box of their own, in whatever holds those
+// groups.
 static void gather_parameters(MapTree *t) {
-  int n = 0, n_groups = 0;
+  const int n_groups = t->node.n;
+  int *n = HL_ARRAY(t->arena, int, n_groups), *box = HL_ARRAY(t->arena, int, n_groups);
+  bool *has_groups = HL_ARRAY(t->arena, bool, n_groups);
+  for (int k = 1; k < n_groups; k++)
+    if (!t->node.at[k].dead)
+      has_groups[t->node.at[k].parent] = true;
   for (int k = 0; k < t->comp->n_params; k++)
-    n += t->comp->params[k] && t->of[t->comp->params[k]->id] == 0;
-  for (int k = 1; k < t->node.n; k++)
-    n_groups += !t->node.at[k].dead;
-  if (n <= FEW_PARAMETERS || n_groups == 0)
-    return;
-  int box = map_new_node(t, HL_GROUP_PARAMETERS, 0, "parameters");
+    if (t->comp->params[k])
+      n[t->of[t->comp->params[k]->id]]++;
+  for (int k = 0; k < n_groups; k++)
+    if (n[k] > FEW_PARAMETERS && has_groups[k])
+      box[k] = map_new_node(t, HL_GROUP_PARAMETERS, k, "parameters");
   for (int k = 0; k < t->comp->n_params; k++)
-    if (t->comp->params[k] && t->of[t->comp->params[k]->id] == 0)
-      t->of[t->comp->params[k]->id] = box;
+    if (t->comp->params[k] && box[t->of[t->comp->params[k]->id]] > 0)
+      t->of[t->comp->params[k]->id] = box[t->of[t->comp->params[k]->id]];
   map_measure(t);
 }
 
@@ -411,6 +429,7 @@ HlMap *hl_map_new(HlArena *arena, const HlComp *comp) {
   map_settle(&t);
   map_measure(&t);
   join_chains(&t);
+  shorten_paths(&t);
   map_fold_names(&t);
   map_fold_flat(&t);
   map_settle(&t);

@@ -18,10 +18,11 @@
 
 enum {
   FLAT = 48,           // instructions that may stand beside each other
-  MANY = 160,          // above, what no repeat is found in is cut into runs
+  MANY = 90,          // above, what no repeat is found in is cut into runs
   RUN = 40,            // instructions of a run, about
   HUB = 12,            // users that make a value join nothing
   PIECE = 3,           // instructions of the smallest piece
+  PARALLEL = 5,        // instructions that are one box for doing the same beside each other
   UNIT = 8,            // instructions of the smallest unit,
   LARGE_UNIT = 24,     // and of one that stands there twice only
   MAX_NAMED = 16,      // period of named groups
@@ -388,6 +389,29 @@ static void join_pieces(MapTree *t, int group, const Item *item, int n, int *set
     set[k] = find_set(set, k);
 }
 
+static bool is_scalar_made(const HlInst *inst) {
+  if (inst->op == HL_OP_BROADCAST)
+    inst = inst->operands[0];
+  return hl_shape_is_scalar(inst->shape);
+}
+
+// Sums of losses, rates of learning, counters: what of them hangs together is a piece, too, where there is much beside it.
+static void join_scalars(MapTree *t, int group, const Item *item, int n, int *set) {
+  int *place = HL_ARRAY(t->arena, int, t->comp->next_id + 1);
+  for (int k = 0; k < n; k++)
+    set[k] = k, place[item[k].inst->id] = k;
+  for (int k = 0; k < n; k++)
+    for (uint32_t o = 0; is_scalar_made(item[k].inst) && o < item[k].inst->n_operands; o++) {
+      const HlInst *from = item[k].inst->operands[o];
+      if (t->of[from->id] != group || t->floats[from->id] || !hl_shape_is_scalar(from->shape))
+        continue;
+      int a = find_set(set, place[from->id]), b = find_set(set, k);
+      set[a > b ? a : b] = a > b ? b : a;
+    }
+  for (int k = 0; k < n; k++)
+    set[k] = find_set(set, k);
+}
+
 // A piece is best named after the parameter that it is about.
 static const char *label_of_piece(MapTree *t, HlInst *const *inst, int n) {
   const char *best = NULL;
@@ -454,6 +478,17 @@ static void fold_pieces(MapTree *t, int parent, Piece *piece, int n) {
   }
 }
 
+static int make_pieces(MapTree *t, int group, const Item *item, int n, const int *set,
+                       const int *size, Piece *piece) {
+  int m = 0;
+  for (int k = 0; k < n; k++)
+    if (size[k] >= PIECE) {
+      piece[m] = (Piece){.n = size[k], .first = k};
+      make_piece(t, group, item, n, set, &piece[m++]);
+    }
+  return m;
+}
+
 static void find_pieces(MapTree *t, int group, const Item *item, int n) {
   int *set = HL_ARRAY(t->arena, int, n + 1), *size = HL_ARRAY(t->arena, int, n + 1);
   join_pieces(t, group, item, n, set);
@@ -467,13 +502,85 @@ static void find_pieces(MapTree *t, int group, const Item *item, int n) {
   if (n_pieces < 4 || largest > n / 2)
     return;
   Piece *piece = HL_ARRAY(t->arena, Piece, n_pieces);
-  int m = 0;
+  fold_pieces(t, group, piece, make_pieces(t, group, item, n, set, size, piece));
+}
+
+static Item *items_of(MapTree *t, int group, bool groups, int *n);
+
+// The same of scalars that are left, where a picture of all of it would be large.
+static void find_scalars(MapTree *t, int group) {
+  int n;
+  const Item *item = items_of(t, group, false, &n);
+  if (n <= FLAT / 2)
+    return;
+  int *set = HL_ARRAY(t->arena, int, n + 1), *size = HL_ARRAY(t->arena, int, n + 1);
+  join_scalars(t, group, item, n, set);
   for (int k = 0; k < n; k++)
-    if (size[k] >= PIECE) {
-      piece[m] = (Piece){.n = size[k], .first = k};
-      make_piece(t, group, item, n, set, &piece[m++]);
-    }
-  fold_pieces(t, group, piece, m);
+    size[set[k]]++;
+  Piece *piece = HL_ARRAY(t->arena, Piece, n / PIECE + 1);
+  make_pieces(t, group, item, n, set, size, piece);
+  map_measure(t);
+}
+
+// --- Side by side -------------------------------------------------------------------------------
+
+// The child of a group that an instruction is in, or -1: it stands in the group itself.
+static int child_with(const MapTree *t, int group, const HlInst *inst) {
+  int k = t->of[inst->id];
+  if (k == group)
+    return -1;
+  while (k != 0 && t->node.at[k].parent != group)
+    k = t->node.at[k].parent;
+  return k;
+}
+
+// What an instruction does, from which groups and to which; 0: something beside it is among them, but for what is drawn as
+// the end of everything.
+static uint64_t role_of(const MapTree *t, int group, const HlInst *inst) {
+  uint64_t hash = t->loose_token[inst->id], users = 0;
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    const HlInst *from = inst->operands[k];
+    const int child = t->floats[from->id] ? 0 : child_with(t, group, from);
+    if (child < 0)
+      return 0;
+    hash = hl_hash_mix(hash, (uint64_t)child);
+  }
+  int last = -1;
+  for (const HlUse *use = inst->first_use; use; use = use->next) {
+    const int child = use->user == t->comp->root ? 0 : child_with(t, group, use->user);
+    if (child < 0)
+      return 0;
+    users += child == last ? 0 : hl_hash_mix((uint64_t)child, 1);
+    last = child;
+  }
+  return hl_hash_mix(hash, users);
+}
+
+static int by_exact(const void *a, const void *b) {
+  const Item *x = a, *y = b;
+  if (x->exact != y->exact)
+    return x->exact < y->exact ? -1 : 1;
+  return x->place < y->place ? -1 : x->place > y->place;
+}
+
+// Instructions of one op that come from the same and go to the same (the sums of fifty gradients) are one box.
+static void join_parallel(MapTree *t, int group) {
+  int n;
+  Item *item = items_of(t, group, false, &n);
+  if (n <= FLAT / 2)
+    return;
+  for (int k = 0; k < n; k++)
+    item[k].exact = role_of(t, group, item[k].inst);
+  qsort(item, (size_t)n, sizeof *item, by_exact);
+  for (int from = 0, to; from < n; from = to) {
+    for (to = from + 1; to < n && item[to].exact == item[from].exact;)
+      to++;
+    if (to - from < PARALLEL || item[from].exact == 0)
+      continue;
+    const int box = map_new_node(t, HL_GROUP_PIECE, group, label_of_items(t, item + from, to - from));
+    put_in(t, item + from, to - from, box);
+  }
+  map_measure(t);
 }
 
 // --- Rows ---------------------------------------------------------------------------------------
@@ -537,10 +644,8 @@ static void fold_row(MapTree *t, int group, const Item *item, int n) {
     const int length = r.to - r.from;
     if (length <= FLAT)
       continue;
-    if (!find_tandem(t, row, length, false, false, &found)) {
-      cut_runs(t, r.parent, row, length);
+    if (!find_tandem(t, row, length, false, false, &found))
       continue;
-    }
     turn_tandem(t, row, length, &found);
     const int repeat = fold(t, r.parent, row, &found, HL_GROUP_REPEAT);
     const int start = r.from + found.start, end = start + found.period * found.count;
@@ -552,6 +657,13 @@ static void fold_row(MapTree *t, int group, const Item *item, int n) {
     vec_push(&todo, ((Range){r.parent, end, r.to}));
   }
   vec_free(&todo);
+}
+
+static bool has_groups(const MapTree *t, int group) {
+  for (int k = 1; k < t->node.n; k++)
+    if (!t->node.at[k].dead && t->node.at[k].parent == group)
+      return true;
+  return false;
 }
 
 void map_fold_flat(MapTree *t) {
@@ -566,6 +678,13 @@ void map_fold_flat(MapTree *t) {
     map_measure(t);
     item = items_of(t, k, true, &n);
     fold_row(t, k, item, n);
+    map_measure(t);
+    if (has_groups(t, k)) {
+      find_scalars(t, k);
+      join_parallel(t, k);
+    }
+    item = items_of(t, k, true, &n);
+    cut_runs(t, k, item, n);
     map_measure(t);
   }
 }

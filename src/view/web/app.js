@@ -32,7 +32,7 @@ async function start() {
   listen();
   setState(app.model.n - 1, true);
   app.timing.model = performance.now() - begun;
-  fitAll();
+  if (app.top) showBox(app.focus, true);
   app.drawing.draw(shownTop(), marks());
   app.timing.first = performance.now() - begun;
   if (!goToAddress() && data.open) goTo(data.open);
@@ -58,21 +58,28 @@ function makeSlider() {
   $('state').max = n - 1;
 }
 
-// What is open at first: large boxes, as long as what is seen can be taken in.
+// What is open at first: the large boxes, as long as what is seen can be read; then the largest alone, until there is none that
+// holds most of it.
+const FEW = 30, READABLE = 0.6;
 function openSome() {
-  const {top, open} = app;
+  const {top, open, drawing} = app;
   open.clear();
+  app.focus = top;
   if (!top) return;
   open.add(top.key);
   let seen = [...top.children()];
+  const refused = new Set(), opens = b => b.opens && !refused.has(b) && b.copies < 2;
   for (;;) {
-    const all = top.count;
-    const next = seen.filter(b => b.opens && (b.copies < 2 || b.kind == 'inst') && b.count > all * 0.25 && seen.length - 1 + b.children().length <= 36)
-      .sort((a, b) => b.count - a.count)[0];
+    const next = seen.filter(b => opens(b) && b.weight > app.focus.weight * 0.2 && b.children().length <= 2 * FEW).sort((a, b) => b.weight - a.weight)[0];
     if (!next) break;
     open.add(next.key);
-    seen = seen.filter(b => b !== next).concat(next.children());
+    drawing.place(top, open);
+    const fits = box => Math.min((drawing.canvas.clientWidth - 30) / box.layout.w, (drawing.canvas.clientHeight - 70) / box.layout.h) >= READABLE;
+    if (seen.length + next.children().length <= FEW && fits(app.focus)) seen = seen.filter(b => b !== next).concat(next.children());
+    else if (next.weight > app.focus.weight * 0.6) { app.focus = next; seen = [...next.children()]; }
+    else { open.delete(next.key); refused.add(next); }
   }
+  drawing.place(top, open);
 }
 
 function setState(k, first) {
@@ -177,10 +184,10 @@ function keepAt(box, x, y) {
 // Moves the picture so that the box is in it; large ones fill it.
 function showBox(box, whole) {
   const d = app.drawing, at = placeOf(box), W = d.canvas.clientWidth, H = d.canvas.clientHeight, {w, h} = box.layout;
-  const fits = Math.min((W - 40) / w, (H - 60) / h);
+  const fits = Math.min((W - 30) / w, (H - 70) / h);
   if (whole) d.scale = Math.min(1.2, fits); else d.scale = Math.min(Math.max(d.scale, 0.75), Math.max(fits, 0.02));
   d.x = W / 2 - (at.x + w / 2) * d.scale;
-  d.y = H / 2 - (at.y + h / 2) * d.scale;
+  d.y = (H - 40) / 2 - (at.y + h / 2) * d.scale;  // above the legend
 }
 function fitAll() {
   const top = shownTop();
@@ -439,6 +446,7 @@ function setTheme(theme) {
   app.drawing.theme = theme;
   $('theme').textContent = theme == 'dark' ? 'light' : 'dark';
   remember('theme', theme);
+  redraw(true);
 }
 function setHeat(heat) {
   app.drawing.heat = heat;
@@ -460,7 +468,8 @@ function collapse() {
   app.selected = null;
   place();
   showDetails();
-  fitAll();
+  if (app.top) showBox(app.focus, true);
+  redraw();
 }
 function savePicture() {
   $('canvas').toBlob(blob => {
@@ -491,7 +500,7 @@ function listen() {
   $('fit').onclick = fitAll;
   $('fold').onclick = collapse;
   $('png').onclick = savePicture;
-  $('theme').onclick = () => { setTheme(app.drawing.theme == 'dark' ? 'light' : 'dark'); redraw(); };
+  $('theme').onclick = () => { setTheme(app.drawing.theme == 'dark' ? 'light' : 'dark'); };
   $('ask').onclick = () => $('help').classList.toggle('on');
   $('help').onclick = () => $('help').classList.remove('on');
   document.onkeydown = key;

@@ -114,8 +114,8 @@ class Drawing {
     const edges = (box.edgeList = box.edgeList || box.edges()).filter(([a, b]) => this.isDrawn(kids, a, b)).map(([from, to, n]) => ({from, to, n}));
     const size = layout(nodes, edges);
     nodes.forEach(n => { n.kid.at = {x: n.x + PAD, y: n.y + HEAD + PAD}; });
-    const head = this.textWidth(box.label, `600 13px ${FONT}`) + 90;
-    const w = Math.max(size.w + 2 * PAD, Math.min(head, 420));
+    const head = this.textWidth(`${box.label} ${this.badge(box)}`, `600 13px ${FONT}`) * 1.4 + 50;
+    const w = Math.max(size.w + 2 * PAD, Math.min(head, 460));
     const shift = (w - size.w - 2 * PAD) / 2;
     nodes.forEach(n => { n.kid.at.x += shift; });
     for (const e of edges) for (let p = 0; p < e.points.length; p += 2) { e.points[p] += PAD + shift; e.points[p + 1] += HEAD + PAD; }
@@ -165,11 +165,24 @@ class Drawing {
     this.drawn = [];
     this.mark = mark;
     this.w = w; this.h = h;
-    if (top) this.drawBox(top, this.x, this.y, 0);
+    this.crumbs = [];
+    if (top) this.drawBox(top, this.x, this.y, 0, -1e9);
     this.drawMarked(mark);
+    this.drawCrumbs();
+  }
+  // What the middle of the picture is in, where heads are out of sight.
+  drawCrumbs() {
+    if (!this.crumbs.length) return;
+    const {ctx} = this, c = this.colours, font = `600 12px ${FONT}`, room = this.w - 20;
+    let text = this.crumbs.join(' \u203a ');
+    for (let k = 1; this.textWidth(text, font) > room && k < this.crumbs.length; k++) text = ['\u2026', ...this.crumbs.slice(k)].join(' \u203a ');
+    const cut = this.fit(text, font, room), w = this.textWidth(cut, font);
+    ctx.globalAlpha = 0.93; ctx.fillStyle = c.box[0]; ctx.fillRect(0, 0, w + 20, 22); ctx.globalAlpha = 1;
+    ctx.strokeStyle = c.line; ctx.lineWidth = 1; ctx.strokeRect(-1, -1, w + 21, 23);
+    ctx.font = font; ctx.fillStyle = c.text; ctx.fillText(cut, 10, 11.5);
   }
   inSight(x, y, w, h) { return x < this.w && y < this.h && x + w > 0 && y + h > 0; }
-  drawBox(box, x, y, depth) {
+  drawBox(box, x, y, depth, below) {
     const s = this.scale, w = box.layout.w * s, h = box.layout.h * s;
     box.screen = {x, y, w, h};
     if (!this.inSight(x, y, w, h)) return;
@@ -177,7 +190,7 @@ class Drawing {
     this.drawn.push(box);
     if (!box.layout.open) this.drawClosed(box, x, y, w, h);
     else if (w < 46 || h < 30) this.drawFar(box, x, y, w, h);
-    else this.drawOpen(box, x, y, w, h, depth);
+    else this.drawOpen(box, x, y, w, h, depth, below);
   }
   frame(x, y, w, h, fill, line, width, round) {
     const {ctx} = this;
@@ -196,7 +209,7 @@ class Drawing {
     this.frame(x, y, w, h, fill, strong ? strong[0] : line, strong ? strong[1] : 1, (box.kind == 'inst' && !box.opens ? 4 : 7) * s);
     if (box.kind == 'inst' && box.state.comp(box.what).root == box.what && s > 0.25) { ctx.fillStyle = line; ctx.fillRect(x + 3 * s, y + h - 4 * s, w - 6 * s, 2 * s); }
     if (this.heat != 'changes' && box.marked) { ctx.fillStyle = c.marks[1]; ctx.beginPath(); ctx.arc(x + w - 4 * s, y + 4 * s, 4 * s, 0, 7); ctx.fill(); }
-    if (s < 0.33) { this.label(box.label, x, y, w, h, text); return; }
+    if (s < 0.33) { this.label(box, x, y, w, h, text); return; }
     const badge = this.badge(box), badgeW = badge ? this.textWidth(badge, `600 12px ${FONT}`) + 10 : 0;
     ctx.save();
     ctx.translate(x, y); ctx.scale(s, s);
@@ -226,33 +239,39 @@ class Drawing {
     ctx.font = `600 12px ${FONT}`; ctx.fillStyle = this.theme == 'light' ? '#fff' : '#000';
     ctx.fillText(text, x + 5, y + 0.5);
   }
-  // A name as large as fits, where the words of the box would be too small to read.
-  label(text, x, y, w, h, colour) {
-    const size = Math.min(12, h * 0.5);
-    if (size < 6 || w < 24) return;
-    const font = `600 ${size.toFixed(1)}px ${FONT}`;
+  // The name, or at least the op, as large as fits, where the words of the box would be too small to read.
+  label(box, x, y, w, h, colour) {
+    const size = Math.min(12, h * 0.55), font = `600 ${size.toFixed(1)}px ${FONT}`;
+    if (size < 5.5 || w < 20) return;
+    const badge = this.badge(box), names = [badge ? `${box.label} ${badge}` : box.label];
+    if (badge) names.push(badge);
+    if (box.kind == 'inst') names.push(box.state.op(box.what));
+    const name = names.find(n => this.textWidth(n, font) <= w - 4) || (w > 70 ? this.fit(names[0], font, w - 6) : '');
     this.ctx.font = font; this.ctx.fillStyle = colour;
-    const cut = this.fit(text, font, w - 6);
-    if (cut.length > 2) this.ctx.fillText(cut, x + (w - this.textWidth(cut, font)) / 2, y + h / 2);
+    this.ctx.fillText(name, x + (w - this.textWidth(name, font)) / 2, y + h / 2);
   }
   drawFar(box, x, y, w, h) {
     const [fill, line, text] = this.fill(box), strong = this.edgeOf(box);
     this.frame(x, y, w, h, fill, strong ? strong[0] : line, strong ? strong[1] : 1, 4);
-    this.label(box.label, x, y, w, h, text);
+    this.label(box, x, y, w, h, text);
   }
-  drawOpen(box, x, y, w, h, depth) {
-    const {ctx, scale: s} = this, c = this.colours, strong = this.edgeOf(box);
+  // `below`: where the head of what it is in ends; heads do not lie on each other.
+  drawOpen(box, x, y, w, h, depth, below) {
+    const {scale: s} = this, c = this.colours, strong = this.edgeOf(box);
     this.frame(x, y, w, h, c.box[depth % 2], strong ? strong[0] : c.line, strong ? strong[1] : 1, 8 * s);
     this.drawEdges(box, x, y);
-    for (const kid of box.children()) this.drawBox(kid, x + kid.at.x * s, y + kid.at.y * s, depth + 1);
-    // The head is as large as can be read, and stays in sight.
-    const size = Math.max(Math.min(13, HEAD * s * 0.62), Math.min(11, h / 8)), font = `600 ${size.toFixed(1)}px ${FONT}`;
-    if (size < 5) return;
+    const size = Math.max(Math.min(13, HEAD * s * 0.62), Math.min(10, h / 10)), line = y + Math.max(HEAD * s / 2, size * 0.8);
+    const shown = size >= 5 && y >= -HEAD * s * 0.4 && line - size * 0.7 >= below && line < y + h - 4;
+    for (const kid of box.children()) this.drawBox(kid, x + kid.at.x * s, y + kid.at.y * s, depth + 1, shown ? line + size * 0.7 : below);
     const badge = this.badge(box), title = badge ? `${box.label}  ${badge}` : box.label;
-    const left = Math.max(x, 0) + 8, room = Math.min(x + w, this.w) - left - 8, line = Math.max(y, 0) + Math.max(HEAD * s / 2, size * 0.8);
-    if (line > y + h - 4 || room < 30) return;
-    const cut = this.fit(title, font, room - size * 1.5), cutW = this.textWidth(cut, font) + size * 1.5 + 8;
-    ctx.globalAlpha = 0.9; ctx.fillStyle = c.box[depth % 2]; ctx.fillRect(left - 3, line - size * 0.75, cutW, size * 1.5); ctx.globalAlpha = 1;
+    if (y < -HEAD * s * 0.4 && x < this.w / 2 && x + w > this.w / 2 && y + h > this.h / 2) this.crumbs.unshift(title);
+    if (shown) this.drawHead(title, Math.max(x, 0) + 8, Math.min(x + w, this.w), line, size, depth);
+  }
+  drawHead(title, left, right, line, size, depth) {
+    const {ctx} = this, c = this.colours, font = `600 ${size.toFixed(1)}px ${FONT}`, room = right - left - 8;
+    if (room < 30) return;
+    const cut = this.fit(title, font, room - size * 1.5), w = this.textWidth(cut, font) + size * 1.5 + 8;
+    ctx.globalAlpha = 0.9; ctx.fillStyle = c.box[depth % 2]; ctx.fillRect(left - 3, line - size * 0.75, w, size * 1.5); ctx.globalAlpha = 1;
     ctx.save(); ctx.translate(left, line); ctx.scale(size / 13, size / 13); this.plus(0, 0, true, c.dim); ctx.restore();
     ctx.font = font; ctx.fillStyle = c.text;
     ctx.fillText(cut, left + size * 1.3, line + 0.5);

@@ -140,22 +140,29 @@ class State {
       for (let k = 0; k < comp.alive.length; k += 2) this.alive.set(comp.first + comp.alive[k], comp.alive[k + 1]);
     this.inside = new Map();  // bytes alive within what an instruction calls
     for (const comp of this.comps) {
+      comp.weight = 0;  // instructions, with those of what is called
+      for (let i = comp.first; i < comp.end; i++) comp.weight += this.weight(i);
       comp.groups.forEach((g, k) => {
-        g.n = comp.own[k].length; g.flops = g.bytes = g.time = g.mem = g.marked = 0;
+        g.n = comp.own[k].length; g.flops = g.bytes = g.time = g.mem = g.marked = g.weight = 0;
         for (const i of comp.own[k]) {
           g.flops += this.cost(i, 'flops'); g.bytes += this.cost(i, 'bytes'); g.time += this.cost(i, 'time');
-          g.mem += this.cost(i, 'mem'); g.marked += this.mark(i) ? 1 : 0;
+          g.mem += this.cost(i, 'mem'); g.marked += this.mark(i) ? 1 : 0; g.weight += this.weight(i);
         }
       });
       for (let k = comp.groups.length - 1; k > 0; k--) {
         const g = comp.groups[k], up = comp.groups[g.parent];
-        for (const what of ['n', 'flops', 'bytes', 'time', 'mem', 'marked']) up[what] += g[what];
+        for (const what of ['n', 'flops', 'bytes', 'time', 'mem', 'marked', 'weight']) up[what] += g[what];
       }
       if (comp.callers.length) {
         const i = comp.callers[0];
         this.inside.set(i, (this.inside.get(i) || 0) + comp.groups[0].mem);
       }
     }
+  }
+  weight(i) {
+    let n = 1;
+    for (const c of this.calls.get(i) || []) n += this.comps[c].weight || 0;
+    return n;
   }
   cost(i, what) {
     const times = this.comp(i).times;
@@ -185,9 +192,18 @@ class State {
     }
     return -1;
   }
-  // What an instruction runs that is worth looking at: not the addition of a reduction.
+  // What an instruction runs that is worth looking at: not the addition of a reduction, nor the counting of a loop.
   shownCalls(i) {
-    return (this.calls.get(i) || []).filter(c => this.comps[c].end - this.comps[c].first > 4 || this.op(i) == 'fusion' || this.op(i) == 'while' || this.op(i) == 'call');
+    const calls = this.calls.get(i) || [], op = this.op(i);
+    if (op == 'while') return calls.slice(0, this.shown(calls[1]) > 12 ? 2 : 1);
+    return calls.filter(c => this.comps[c].end - this.comps[c].first > 4 || op == 'fusion' || op == 'call');
+  }
+  // Instructions of a computation that are drawn.
+  shown(c) {
+    const comp = this.comps[c];
+    let n = 0;
+    for (let i = comp.first; i < comp.end; i++) n += this.hidden[i] ? 0 : 1;
+    return n;
   }
 }
 
@@ -260,11 +276,16 @@ class Box {
   }
   get label() {
     const {state, what} = this;
-    if (this.kind == 'comp') return what.name;
+    if (this.kind == 'comp') return this.parent ? `${this.role}: ${what.name}` : what.name;
     if (this.kind == 'group') return this.group.label;
     const name = state.name(what), op = state.op(what);
     if (op == 'parameter') { const scope = state.text(what, ROW.SCOPE); return scope || name; }
     return name;
+  }
+  // What the computation is to the instruction that calls it.
+  get role() {
+    const {state} = this, caller = this.parent.what, op = state.op(caller), k = state.calls.get(caller).indexOf(this.what.number);
+    return op == 'while' ? ['body', 'condition'][k] : op == 'conditional' ? `branch ${k}` : 'calls';
   }
   // Loops that are known to run n times, and repeats.
   get copies() {
@@ -277,6 +298,7 @@ class Box {
     if (this.kind != 'inst') return this.group.n;
     return this.state.shownCalls(this.what).reduce((n, c) => n + this.state.comps[c].end - this.state.comps[c].first, 0);
   }
+  get weight() { return this.kind == 'inst' ? this.state.weight(this.what) : this.group.weight; }
   get marked() {
     if (this.kind != 'inst') return this.group.marked;
     if (this.state.mark(this.what)) return 1;
