@@ -20,7 +20,7 @@ typedef struct ViewInputs {
 // several. False after a usage message or a report.
 bool view_inputs(Cli *cli, ViewInputs *out);
 void view_inputs_free(ViewInputs *inputs);
-// Appends the page of some states. `quiet`: without progress. False after reporting.
+// Appends the page of some states. False after reporting.
 bool view_page(Cli *cli, const ViewInput *inputs, int n, HlBuf *out);
 // The target of --target, or h100; in the arena. NULL after reporting.
 const HlTarget *view_target(Cli *cli, HlArena *arena);

@@ -214,14 +214,25 @@ static bool read_overlay(Maker *m) {
   return ok;
 }
 
+// Of states of a dump the module; of others what they are called.
+static const char *title_of(Cli *cli, HlArena *arena, const ViewInput *in, int n) {
+  const char *wish = cli_value(cli, "--title");
+  DumpState state;
+  if (wish || n == 1)
+    return wish ? wish : in[0].title;
+  if (dump_state_of(in[0].path, &state))
+    return hl_arena_strndup(arena, state.module.at, state.module.n);
+  return hl_arena_printf(arena, "%s to %s", in[0].title, in[n - 1].title);
+}
+
 bool view_page(Cli *cli, const ViewInput *in, int n, HlBuf *out) {
   HlArena *arena = hl_arena_new();
   const HlTarget *target = view_target(cli, arena);
-  const char *title = cli_value(cli, "--title"), *open = cli_value(cli, "--around");
+  const char *open = cli_value(cli, "--around");
   Maker m = {.cli = cli, .arena = arena};
   bool ok = target && read_overlay(&m);
   if (ok) {
-    m.page = hl_map_page_new(title ? title : n == 1 ? in[0].title : file_name(in[0].path), target);
+    m.page = hl_map_page_new(title_of(cli, arena, in, n), target);
     ok = n == 1 && is_history(in[0].path) ? add_history(&m, in[0].path) : add_files(&m, in, n);
     // One state of an overlay is the later one.
     if (ok && m.overlay && n == 1)

@@ -156,10 +156,10 @@ function openTo(box) {
 }
 function toggle(box) {
   if (!box || !box.opens || box === app.top || box === app.near) return;
-  const {x, y} = box.screen || {x: 0, y: 0};
+  const {x, y, w} = box.screen || {x: 0, y: 0, w: 0};
   if (app.open.has(box.key)) app.open.delete(box.key); else openBox(box);
   place();
-  keepAt(box, x, y);
+  keepAt(box, x + (w - box.layout.w * app.drawing.scale) / 2, y);
   redraw();
 }
 // With what it alone holds.
