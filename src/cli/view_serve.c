@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/memory.h"
 #include "base/vec.h"
 #include "cli/json.h"
@@ -284,7 +285,7 @@ static void answer_path(Cli *cli, const char *folder, const char *path, HlBuf *o
 // The value of a header, or NULL: up to the end of its line.
 static const char *header_of(const char *request, const char *name, size_t *n) {
   for (const char *line = strstr(request, "\r\n"); line; line = strstr(line + 2, "\r\n")) {
-    if (strncasecmp(line + 2, name, strlen(name)) != 0 || line[2 + strlen(name)] != ':')
+    if (!same_letters(line + 2, name, strlen(name)) || line[2 + strlen(name)] != ':')
       continue;
     const char *value = line + 3 + strlen(name);
     value += strspn(value, " \t");
@@ -300,7 +301,7 @@ static bool is_for_us(const char *request) {
   const char *host = header_of(request, "Host", &n);
   for (int k = 0; host && k < HL_COUNT_OF(names); k++) {
     const size_t m = strlen(names[k]);
-    if (n >= m && strncasecmp(host, names[k], m) == 0 && (n == m || host[m] == ':'))
+    if (n >= m && same_letters(host, names[k], m) && (n == m || host[m] == ':'))
       return true;
   }
   return false;

@@ -69,20 +69,24 @@ double view_seconds(const ViewCosts *c, const HlInst *inst) {
   return longer + (1 - t->overlap) * (computing + traffic - longer) + links + t->launch;
 }
 
-static void find_times(HlArena *arena, const HlModule *m, ViewCosts *c) {
+double *view_times(HlArena *arena, const HlModule *m) {
+  double *times = HL_ARRAY(arena, double, m->next_comp_id + 1);
+  if (m->entry)
+    times[m->entry->id] = 1;
+  for (const HlComp *comp = m->last; comp; comp = comp->prev)  // callers before callees
+    for (const HlCall *call = comp->first_call; call; call = call->next)
+      times[comp->id] += times[call->caller->comp->id] * runs_of(call->caller);
+  return times;
+}
+
+static void find_seconds(HlArena *arena, const HlModule *m, ViewCosts *c) {
   c->computing = HL_ARRAY(arena, double, m->next_comp_id + 1);
   c->seconds = HL_ARRAY(arena, double, m->next_comp_id + 1);
-  c->times = HL_ARRAY(arena, double, m->next_comp_id + 1);
   for (const HlComp *comp = m->first; c->target && comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next) {
       c->computing[comp->id] += computing_of(c, inst);
       c->seconds[comp->id] += view_seconds(c, inst);
     }
-  if (m->entry)
-    c->times[m->entry->id] = 1;
-  for (const HlComp *comp = m->last; comp; comp = comp->prev)  // callers before callees
-    for (const HlCall *call = comp->first_call; call; call = call->next)
-      c->times[comp->id] += c->times[call->caller->comp->id] * runs_of(call->caller);
 }
 
 // --- Memory -------------------------------------------------------------------------------------
@@ -170,7 +174,8 @@ static void find_alive(HlCx *cx, HlArena *arena, const HlModule *m, ViewCosts *c
 
 void view_costs(HlCx *cx, HlArena *arena, const HlModule *m, const HlTarget *target,
                 ViewCosts *out) {
-  *out = (ViewCosts){.target = target, .comps = hl_cost_comps(arena, m)};
-  find_times(arena, m, out);
+  *out = (ViewCosts){
+      .target = target, .comps = hl_cost_comps(arena, m), .times = view_times(arena, m)};
+  find_seconds(arena, m, out);
   find_alive(cx, arena, m, out);
 }

@@ -17,6 +17,8 @@ typedef struct ViewCosts {
 
 void view_costs(HlCx *cx, HlArena *arena, const HlModule *m, const HlTarget *target,
                 ViewCosts *out);
+// How often each computation runs when the entry runs once, by comp->id; loops of unknown length count once.
+double *view_times(HlArena *arena, const HlModule *m);
 // How long an instruction takes, once, with what it calls: the roofline of the target. 0 without one.
 double view_seconds(const ViewCosts *costs, const HlInst *inst);
 

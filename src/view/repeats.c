@@ -9,11 +9,13 @@
 //             are compared with each other
 //   tandems   a long row of instructions without scopes, in post order, is a sequence of tokens that may repeat likewise
 //
-// A tandem repeat of period p is a run of places k where token[k] = token[k + p]: all periods are tried, each in one walk.
+// A tandem repeat of period p is a run of places k where token[k] = token[k + p], which a walk tells. Of short rows all periods
+// are tried; of long ones those that are often the distance from one occurrence of a token, or of several in a row, to the next.
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "view/map.h"
 
 enum {
@@ -26,6 +28,8 @@ enum {
   UNIT = 8,            // instructions of the smallest unit,
   LARGE_UNIT = 24,     // and of one that stands there twice only
   MAX_NAMED = 16,      // period of named groups
+  ALL_PERIODS = 3000,  // items of a row of which all periods are tried
+  FREQUENT = 24,       // distances that are tried of others
   SHOWN_OPS = 3
 };
 
@@ -56,6 +60,8 @@ const char *map_range_label(HlArena *arena, const char *first, const char *last)
     tail--;
   if (head + tail >= n || head + tail >= m)
     return hl_arena_printf(arena, "%s", first);
+  if (!strchr("0123456789", first[head]))
+    return hl_arena_printf(arena, "%s \u2026 %s", first, last);
   return hl_arena_printf(arena, "%.*s\u2026%s", (int)(n - tail), first, last + head);
 }
 
@@ -111,12 +117,20 @@ static const char *label_of_items(MapTree *t, const Item *item, int n) {
 typedef struct Search {
   const Item *item;
   int n;
-  bool loose, named;
+  bool named;
+  const uint64_t *token;
   const int *sum;  // of weights before each place
 } Search;
 
 static bool same(const Search *s, int a, int b) {
-  return s->loose ? s->item[a].loose == s->item[b].loose : s->item[a].exact == s->item[b].exact;
+  return s->token[a] == s->token[b];
+}
+
+static const uint64_t *tokens_of(HlArena *arena, const Item *item, int n, bool loose) {
+  uint64_t *token = HL_ARRAY(arena, uint64_t, n + 1);
+  for (int k = 0; k < n; k++)
+    token[k] = loose ? item[k].loose : item[k].exact;
+  return token;
 }
 
 // A unit of one op over and over is no part of anything.
@@ -144,26 +158,72 @@ static void try_run(const Search *s, int start, int matches, int period, Tandem 
   }
 }
 
+static void try_period(const Search *s, int p, Tandem *best, int *most) {
+  int matches = 0;
+  for (int k = 0; k + p <= s->n; k++) {
+    if (k + p < s->n && same(s, k, k + p)) {
+      matches++;
+      continue;
+    }
+    if (matches >= p)
+      try_run(s, k - matches, matches, p, best, most);
+    matches = 0;
+  }
+}
+
+// Counts how far it is from each `gram` of tokens in a row to the same again.
+static void count_distances(HlArena *arena, const Search *s, int gram, int *count) {
+  const HlMark mark = hl_arena_mark(arena);
+  Map last = {.arena = arena};
+  for (int k = 0; k + gram <= s->n; k++) {
+    uint64_t hash = 0;
+    for (int g = 0; g < gram; g++)
+      hash = hl_hash_mix(hash, s->token[k + g]);
+    uint64_t *before = map_at(&last, hash);
+    const int distance = *before ? k + 1 - (int)*before : 0;
+    if (distance > 0 && distance <= s->n / 2)
+      count[distance]++;
+    *before = (uint64_t)k + 1;
+  }
+  hl_arena_release(arena, mark);
+}
+
+// The most frequent distances.
+static void try_frequent(HlArena *arena, const Search *s, int gram, Tandem *best, int *most) {
+  const HlMark mark = hl_arena_mark(arena);
+  int *count = HL_ARRAY(arena, int, s->n + 1), period[FREQUENT], n = 0;
+  count_distances(arena, s, gram, count);
+  for (int p = 1; p <= s->n / 2; p++) {
+    if (count[p] == 0 || (n == FREQUENT && count[p] <= count[period[n - 1]]))
+      continue;
+    int at = n < FREQUENT ? n++ : n - 1;
+    for (; at > 0 && count[period[at - 1]] < count[p]; at--)
+      period[at] = period[at - 1];
+    period[at] = p;
+  }
+  for (int k = 0; k < n; k++)
+    try_period(s, period[k], best, most);
+  hl_arena_release(arena, mark);
+}
+
 // The repeat that covers most; of those about as large the one of the shortest period.
 static bool find_tandem(MapTree *t, const Item *item, int n, bool loose, bool named, Tandem *out) {
+  static const int grams[] = {1, 4, 16, 64};
   const HlMark mark = hl_arena_mark(t->arena);
   int *sum = HL_ARRAY(t->arena, int, n + 1), most = 0;
   for (int k = 0; k < n; k++)
     sum[k + 1] = sum[k] + item[k].weight;
-  const Search s = {.item = item, .n = n, .loose = loose, .named = named, .sum = sum};
-  const int most_steps = 200000000 / (n + 1) + 64;
-  for (int p = 1; p <= n / 2 && p <= (named ? MAX_NAMED : most_steps); p++) {
-    int matches = 0;
-    for (int k = 0; k + p <= n; k++) {
-      if (k + p < n && same(&s, k, k + p)) {
-        matches++;
-        continue;
-      }
-      if (matches >= p)
-        try_run(&s, k - matches, matches, p, out, &most);
-      matches = 0;
-    }
-  }
+  const Search s = {.item = item,
+                    .n = n,
+                    .named = named,
+                    .token = tokens_of(t->arena, item, n, loose),
+                    .sum = sum};
+  if (n <= ALL_PERIODS || named)
+    for (int p = 1; p <= n / 2 && (!named || p <= MAX_NAMED); p++)
+      try_period(&s, p, out, &most);
+  else
+    for (int k = 0; k < HL_COUNT_OF(grams); k++)
+      try_frequent(t->arena, &s, grams[k], out, &most);
   hl_arena_release(t->arena, mark);
   return most > 0;
 }
@@ -171,15 +231,17 @@ static bool find_tandem(MapTree *t, const Item *item, int n, bool loose, bool na
 // The run of matches goes on beyond whole units: the unit may begin at any of these places. It begins where the fewest edges
 // go from one unit to the next.
 static void turn_tandem(MapTree *t, const Item *item, int n, Tandem *tandem) {
-  const Search s = {.item = item, .n = n};
+  const HlMark mark = hl_arena_mark(t->arena);
+  const Search s = {.n = n, .token = tokens_of(t->arena, item, n, false)};
   int slack = 0;
   for (int end = tandem->start + tandem->period * tandem->count;
        end + slack < n && slack < tandem->period - 1 && item[end + slack].group < 0 &&
        same(&s, end + slack, end + slack - tandem->period);)
     slack++;
-  if (slack == 0)
+  if (slack == 0) {
+    hl_arena_release(t->arena, mark);
     return;
-  const HlMark mark = hl_arena_mark(t->arena);
+  }
   int *place = HL_ARRAY(t->arena, int, t->comp->next_id + 1);
   int *edges = HL_ARRAY(t->arena, int, n + 2);  // first those that begin and end at each place, then those across
   for (int k = 0; k < n; k++)
@@ -213,14 +275,26 @@ static void put_in(MapTree *t, const Item *item, int n, int group) {
       t->of[item[k].inst->id] = group;
 }
 
+// "layers_0...11" of some items that are groups, whichever of them stands first; from 11 to 0 where they stand so.
+static const char *range_of_items(MapTree *t, const Item *item, int n) {
+  const char *first = t->node.at[item[0].group].label, *last = t->node.at[item[n - 1].group].label;
+  const char *least = first, *most = first;
+  for (int k = 0; k < n; k++) {
+    const char *label = item[k].group >= 0 ? t->node.at[item[k].group].label : first;
+    least = strverscmp(label, least) < 0 ? label : least;
+    most = strverscmp(label, most) > 0 ? label : most;
+  }
+  return strverscmp(first, last) <= 0 ? map_range_label(t->arena, least, most)
+                                      : map_range_label(t->arena, most, least);
+}
+
 // Makes a group of the repeat. Units that are one group are that group.
 static int fold(MapTree *t, int parent, const Item *item, const Tandem *tandem, HlGroupKind kind) {
   const int p = tandem->period, count = tandem->count;
   const Item *first = item + tandem->start, *last = first + p * count - 1;
   const bool named = first->group >= 0 && last->group >= 0;
-  const char *label = named ? map_range_label(t->arena, t->node.at[first->group].label,
-                                              t->node.at[last->group].label)
-                            : label_of_items(t, first, p);
+  const char *label =
+      named ? range_of_items(t, first, p * count) : label_of_items(t, first, p);
   const int repeat = map_new_node(t, kind, parent, label);
   t->node.at[repeat].copies = count;
   for (int c = 0; c < count; c++) {
@@ -228,8 +302,7 @@ static int fold(MapTree *t, int parent, const Item *item, const Tandem *tandem, 
     const Item *at = first + c * p;
     if (p > 1 || at->group < 0) {
       const char *name =
-          named ? map_range_label(t->arena, t->node.at[at->group].label,
-                                  t->node.at[at[p - 1].group].label)
+          named ? range_of_items(t, at, p)
                 : hl_arena_printf(t->arena, "%d: %s", c + 1, label_of_items(t, at, p));
       unit = map_new_node(t, HL_GROUP_UNIT, repeat, name);
     }
