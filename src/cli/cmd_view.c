@@ -199,7 +199,8 @@ static int run(Cli *cli) {
   Job job = {.cli = cli};
   const char *folder = cli_value(cli, "--serve");
   if (folder)
-    return cli->n_files > 0 ? cli_usage(cli, "--serve takes a folder and no files") : view_serve(cli, folder);
+    return cli->n_files > 0 ? cli_usage(cli, "--serve takes a folder and no files")
+                            : view_serve(cli, folder);
   if (!find_picture(cli, &job.picture))
     return CLI_USAGE;
   if (cli->n_files == 0)

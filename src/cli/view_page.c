@@ -93,7 +93,8 @@ bool view_inputs(Cli *cli, ViewInputs *out) {
     return pick_states(cli, found, n, out);
   for (int k = 0; k < cli->n_files; k++)
     if (is_directory(cli->files[k]))
-      return hl_error(cli->cx, (HlPos){0}, "'%s' is no dump: no file in it is named after a state of a module",
+      return hl_error(cli->cx, (HlPos){0},
+                      "'%s' is no dump: no file in it is named after a state of a module",
                       cli->files[k]);
   return true;
 }

@@ -29,10 +29,10 @@
 
 enum {
   CLIENTS = 64,
-  REQUEST = 16 << 10,      // bytes of a request's head
-  PATIENCE = 20,           // seconds for a request or an answer
+  REQUEST = 16 << 10,  // bytes of a request's head
+  PATIENCE = 20,       // seconds for a request or an answer
   DEFAULT_PORT = 8470,
-  HEAD = 64 << 10          // bytes of a file that tell what it is
+  HEAD = 64 << 10  // bytes of a file that tell what it is
 };
 
 // --- What is in the folder ------------------------------------------------------------------------
@@ -41,8 +41,8 @@ typedef struct Entry {
   const char *path, *place;  // to open, and within the folder
   DumpState state;           // of a dump; else state.module is the place
   bool is_state;
-  int64_t bytes, changed;    // nanoseconds
-  uint64_t id;               // of the module
+  int64_t bytes, changed;  // nanoseconds
+  uint64_t id;             // of the module
 } Entry;
 
 typedef struct Listing {
@@ -51,13 +51,16 @@ typedef struct Listing {
 } Listing;
 
 static bool may_be_module(HlCx *cx, const char *path) {
-  static const char *const kinds[] = {".hlo", ".txt", ".pb", ".pbtxt", ".mlir", ".mlirbc", ".jaxpr"};
+  static const char *const kinds[] = {".hlo",  ".txt",    ".pb",   ".pbtxt",
+                                      ".mlir", ".mlirbc", ".jaxpr"};
   HlStr name = hl_str(path);
-  const bool packed = memmem(path + (name.n > 4 ? name.n - 4 : 0), name.n > 4 ? 4 : name.n, ".gz", 3) ||
-                      memmem(path + (name.n > 4 ? name.n - 4 : 0), name.n > 4 ? 4 : name.n, ".zst", 4);
+  const bool packed =
+      memmem(path + (name.n > 4 ? name.n - 4 : 0), name.n > 4 ? 4 : name.n, ".gz", 3) ||
+      memmem(path + (name.n > 4 ? name.n - 4 : 0), name.n > 4 ? 4 : name.n, ".zst", 4);
   bool known = packed;
   for (int k = 0; k < HL_COUNT_OF(kinds); k++)
-    known = known || (name.n > strlen(kinds[k]) && strcmp(path + name.n - strlen(kinds[k]), kinds[k]) == 0);
+    known = known ||
+            (name.n > strlen(kinds[k]) && strcmp(path + name.n - strlen(kinds[k]), kinds[k]) == 0);
   if (!known || packed)
     return packed;
   FILE *file = fopen(path, "rb");
@@ -119,20 +122,22 @@ static uint64_t stamp_of(const Listing *l, uint64_t id) {
   uint64_t stamp = 0;
   for (int k = 0; k < l->entry.n; k++)
     if (id == 0 || l->entry.at[k].id == id)
-      stamp = hl_hash_mix(stamp, hl_hash_mix((uint64_t)l->entry.at[k].changed, (uint64_t)l->entry.at[k].bytes));
+      stamp = hl_hash_mix(
+          stamp, hl_hash_mix((uint64_t)l->entry.at[k].changed, (uint64_t)l->entry.at[k].bytes));
   return stamp;
 }
 
 // --- Answers --------------------------------------------------------------------------------------
 
 static void answer(HlBuf *out, const char *status, const char *type, const HlBuf *body, bool head) {
-  hl_buf_printf(out,
-                "HTTP/1.1 %s\r\nContent-Type: %s; charset=utf-8\r\nContent-Length: %zu\r\n"
-                "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
-                "Referrer-Policy: no-referrer\r\n"
-                "Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; "
-                "style-src 'unsafe-inline'; connect-src 'self'; img-src data: blob:\r\n\r\n",
-                status, type, body->n);
+  hl_buf_printf(
+      out,
+      "HTTP/1.1 %s\r\nContent-Type: %s; charset=utf-8\r\nContent-Length: %zu\r\n"
+      "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+      "Referrer-Policy: no-referrer\r\n"
+      "Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; "
+      "style-src 'unsafe-inline'; connect-src 'self'; img-src data: blob:\r\n\r\n",
+      status, type, body->n);
   if (!head && body->n > 0)
     hl_buf_add(out, body->at, body->n);
 }
@@ -145,30 +150,43 @@ static void answer_text(HlBuf *out, const char *status, const char *text) {
 }
 
 static const char list_page[] =
-    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>hilo view</title>\n<style>\n"
-    ":root{color-scheme:light dark}body{font:14px system-ui,'DejaVu Sans',sans-serif;margin:24px auto;"
-    "max-width:1000px;padding:0 16px}\ntable{border-collapse:collapse;width:100%}td,th{text-align:left;"
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>hilo "
+    "view</title>\n<style>\n"
+    ":root{color-scheme:light dark}body{font:14px system-ui,'DejaVu Sans',sans-serif;margin:24px "
+    "auto;"
+    "max-width:1000px;padding:0 "
+    "16px}\ntable{border-collapse:collapse;width:100%}td,th{text-align:left;"
     "padding:4px 12px 4px 0;border-bottom:1px solid #8884}\ntd+td{white-space:nowrap;opacity:.75}"
-    "a{color:#1976d2;overflow-wrap:anywhere}input{font:inherit;padding:4px 8px;width:24em}\n</style></head>\n"
-    "<body><h1>modules</h1><p><input id=\"find\" placeholder=\"name\" aria-label=\"name\"> <span id=\"n\" role=\"status\"></span></p>\n"
-    "<table><thead><tr><th>module</th><th>states</th><th>bytes</th><th>changed</th></tr></thead><tbody id=\"list\"></tbody></table>\n"
-    "<script>\n'use strict';\nlet stamp = '', rows = [];\nconst $ = id => document.getElementById(id);\n"
-    "function show() {\n  const q = $('find').value.toLowerCase(), list = $('list');\n  list.textContent = '';\n"
+    "a{color:#1976d2;overflow-wrap:anywhere}input{font:inherit;padding:4px "
+    "8px;width:24em}\n</style></head>\n"
+    "<body><h1>modules</h1><p><input id=\"find\" placeholder=\"name\" aria-label=\"name\"> <span "
+    "id=\"n\" role=\"status\"></span></p>\n"
+    "<table><thead><tr><th>module</th><th>states</th><th>bytes</th><th>changed</th></tr></"
+    "thead><tbody id=\"list\"></tbody></table>\n"
+    "<script>\n'use strict';\nlet stamp = '', rows = [];\nconst $ = id => "
+    "document.getElementById(id);\n"
+    "function show() {\n  const q = $('find').value.toLowerCase(), list = $('list');\n  "
+    "list.textContent = '';\n"
     "  const some = rows.filter(r => r.name.toLowerCase().includes(q));\n"
-    "  for (const r of some.slice(0, 2000)) {\n    const tr = list.insertRow(), a = document.createElement('a');\n"
+    "  for (const r of some.slice(0, 2000)) {\n    const tr = list.insertRow(), a = "
+    "document.createElement('a');\n"
     "    a.textContent = r.name; a.href = '/page/' + r.id; tr.insertCell().append(a);\n"
-    "    for (const t of [r.states, r.bytes.toLocaleString('en'), new Date(r.changed / 1e6).toLocaleTimeString()]) tr.insertCell().textContent = t;\n  }\n"
+    "    for (const t of [r.states, r.bytes.toLocaleString('en'), new Date(r.changed / "
+    "1e6).toLocaleTimeString()]) tr.insertCell().textContent = t;\n  }\n"
     "  $('n').textContent = some.length + ' of ' + rows.length;\n}\n"
     "async function look() {\n  try {\n    const r = await (await fetch('/list')).json();\n"
     "    if (r.stamp != stamp) { stamp = r.stamp; rows = r.modules; show(); }\n"
-    "  } catch { $('n').textContent = 'the server has ended'; }\n  setTimeout(look, document.hidden ? 5000 : 1000);\n}\n"
+    "  } catch { $('n').textContent = 'the server has ended'; }\n  setTimeout(look, "
+    "document.hidden ? 5000 : 1000);\n}\n"
     "$('find').oninput = show;\nlook();\n</script></body></html>\n";
 
 // What keeps a page up to date.
 static const char look_again[] =
     "<script>\n{\n  const id = location.pathname.split('/').pop();\n  let stamp = null;\n"
-    "  const look = async () => {\n    try {\n      const now = await (await fetch('/stamp/' + id)).text();\n"
-    "      if (stamp !== null && now != stamp) location.reload();\n      stamp = now;\n    } catch { /* the server has ended */ }\n"
+    "  const look = async () => {\n    try {\n      const now = await (await fetch('/stamp/' + "
+    "id)).text();\n"
+    "      if (stamp !== null && now != stamp) location.reload();\n      stamp = now;\n    } catch "
+    "{ /* the server has ended */ }\n"
     "    setTimeout(look, document.hidden ? 5000 : 1000);\n  };\n  look();\n}\n</script>\n";
 
 static void answer_list(const Listing *l, HlBuf *out, bool head) {
@@ -185,7 +203,8 @@ static void answer_list(const Listing *l, HlBuf *out, bool head) {
     }
     const size_t folders = e->is_state ? (size_t)(e->state.module.at - e->place) : 0;
     json_open(&body, NULL, '{');
-    json_bytes(&body, "name", e->place, e->is_state ? folders + e->state.module.n : strlen(e->place));
+    json_bytes(&body, "name", e->place,
+               e->is_state ? folders + e->state.module.n : strlen(e->place));
     char id[32];
     snprintf(id, sizeof id, "%016" PRIx64, e->id);
     json_text(&body, "id", id);
@@ -228,10 +247,13 @@ static void answer_page(Cli *cli, const Listing *l, uint64_t id, HlBuf *out, boo
     const Entry *e = &l->entry.at[k];
     if (e->id != id)
       continue;
-    const bool again = n > 0 && e->is_state && k > 0 && e->state.order == l->entry.at[k - 1].state.order &&
+    const bool again = n > 0 && e->is_state && k > 0 &&
+                       e->state.order == l->entry.at[k - 1].state.order &&
                        hl_str_equal(e->state.title, l->entry.at[k - 1].state.title);
     if (!again)
-      inputs[n++] = (ViewInput){e->path, e->is_state ? hl_arena_strndup(l->arena, e->state.title.at, e->state.title.n) : e->place};
+      inputs[n++] = (ViewInput){
+          e->path,
+          e->is_state ? hl_arena_strndup(l->arena, e->state.title.at, e->state.title.n) : e->place};
   }
   if (n == 0) {
     answer_text(out, "404 Not Found", "no such module: its files are gone");
@@ -387,7 +409,8 @@ static void serve(Cli *cli, const char *folder, int listener) {
   while (!base_unwanted()) {
     struct pollfd poll_of[CLIENTS + 1] = {{.fd = listener, .events = POLLIN}};
     for (int k = 0; k < CLIENTS; k++)
-      poll_of[k + 1] = (struct pollfd){.fd = clients[k].fd, .events = clients[k].out.n > 0 ? POLLOUT : POLLIN};
+      poll_of[k + 1] =
+          (struct pollfd){.fd = clients[k].fd, .events = clients[k].out.n > 0 ? POLLOUT : POLLIN};
     if (poll(poll_of, CLIENTS + 1, 500) < 0 && errno != EINTR)
       break;
     for (int k = 0; k < CLIENTS; k++) {
@@ -420,7 +443,8 @@ static int open_listener(Cli *cli, int64_t port, int *actual) {
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) != 0 || listen(fd, 64) != 0 ||
       getsockname(fd, (struct sockaddr *)&at, &n) != 0) {
-    hl_error_kind(cli->cx, HL_FAILED, (HlPos){0}, "cannot serve on port %d: %s", (int)port, strerror(errno));
+    hl_error_kind(cli->cx, HL_FAILED, (HlPos){0}, "cannot serve on port %d: %s", (int)port,
+                  strerror(errno));
     if (fd >= 0)
       close(fd);
     return -1;

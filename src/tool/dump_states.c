@@ -40,8 +40,7 @@ static const char *find(HlStr in, const char *what) {
 static const char *find_number(HlStr in) {
   for (size_t k = 0; k + 6 <= in.n; k++)
     if (in.at[k] == '.' && in.at[k + 5] == '.' && is_digit(in.at[k + 1]) &&
-        is_digit(in.at[k + 2]) && is_digit(in.at[k + 3]) &&
-        is_digit(in.at[k + 4]))
+        is_digit(in.at[k + 2]) && is_digit(in.at[k + 3]) && is_digit(in.at[k + 4]))
       return in.at + k;
   return NULL;
 }

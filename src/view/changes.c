@@ -13,8 +13,8 @@ typedef VEC(HlViewMark) Marks;
 
 const char *hl_mark_word(HlMarkKind kind) {
   static const char *const words[HL_MARK_COUNT] = {
-      [HL_MARK_NONE] = "",       [HL_MARK_CHANGED] = "changed", [HL_MARK_MOVED] = "moved",
-      [HL_MARK_NEW] = "new",     [HL_MARK_GONE] = "gone",       [HL_MARK_FUSED] = "fused",
+      [HL_MARK_NONE] = "",         [HL_MARK_CHANGED] = "changed", [HL_MARK_MOVED] = "moved",
+      [HL_MARK_NEW] = "new",       [HL_MARK_GONE] = "gone",       [HL_MARK_FUSED] = "fused",
       [HL_MARK_FOLDED] = "folded", [HL_MARK_INLINED] = "inlined"};
   return words[kind];
 }
@@ -99,14 +99,14 @@ static bool was_fused(const HlInst *inst, const HlInst *partner) {
   return partner && partner->comp->is_fusion && !inst->comp->is_fusion;
 }
 
-static void mark(HlArena *arena, Marks *out, HlMarkKind kind, const HlInst *inst, const HlInst *partner,
-                 const char *note) {
-  const HlViewMark one = {
-      .kind = kind,
-      .inst = hl_arena_printf(arena, "%s", inst->name->text),
-      .comp = hl_arena_printf(arena, "%s", inst->comp->name->text),
-      .partner = partner ? hl_arena_printf(arena, "%s", partner->name->text) : NULL,
-      .note = note};
+static void mark(HlArena *arena, Marks *out, HlMarkKind kind, const HlInst *inst,
+                 const HlInst *partner, const char *note) {
+  const HlViewMark one = {.kind = kind,
+                          .inst = hl_arena_printf(arena, "%s", inst->name->text),
+                          .comp = hl_arena_printf(arena, "%s", inst->comp->name->text),
+                          .partner =
+                              partner ? hl_arena_printf(arena, "%s", partner->name->text) : NULL,
+                          .note = note};
   vec_push_in(arena, out, one);
 }
 

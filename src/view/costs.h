@@ -11,8 +11,9 @@ typedef struct ViewCosts {
   double *computing;       // seconds of arithmetic of each computation, by comp->id
   double *seconds;         // of each computation run once
   double *times;           // how often each computation runs
-  int64_t **alive;         // bytes that an instruction's result holds at the peak: by comp->id, inst->id; NULL: none of it
-  int64_t peak;            // bytes at the peak; 0: not known
+  int64_t **
+      alive;  // bytes that an instruction's result holds at the peak: by comp->id, inst->id; NULL: none of it
+  int64_t peak;  // bytes at the peak; 0: not known
 } ViewCosts;
 
 void view_costs(HlCx *cx, HlArena *arena, const HlModule *m, const HlTarget *target,

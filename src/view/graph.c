@@ -78,8 +78,9 @@ static const ViewColours *colours_of(const HlInst *inst) {
 }
 
 int view_colour_class(const HlInst *inst) {
-  static const ViewColours *const classes[] = {&white,       &yellow, &green, &dark_blue, &orange,
-                                               &dark_orange, &purple, &grey,  &brown,     &dark_green};
+  static const ViewColours *const classes[] = {&white,  &yellow,      &green,  &dark_blue,
+                                               &orange, &dark_orange, &purple, &grey,
+                                               &brown,  &dark_green};
   const ViewColours *mine = colours_of(inst);
   for (int k = 0; k < HL_COUNT_OF(classes); k++)
     if (classes[k] == mine)

@@ -19,10 +19,10 @@
 #include "base/map.h"
 
 enum {
-  MAX_SCOPES = 64,      // parts of a path
-  CRUMB = 3,            // instructions below which a scope is none
-  FEW_PARAMETERS = 4,   // that may stand beside the groups that use them
-  SPLINTER = 6          // instructions a part, on average, of a scope that hangs together nowhere
+  MAX_SCOPES = 64,     // parts of a path
+  CRUMB = 3,           // instructions below which a scope is none
+  FEW_PARAMETERS = 4,  // that may stand beside the groups that use them
+  SPLINTER = 6         // instructions a part, on average, of a scope that hangs together nowhere
 };
 
 int map_new_node(MapTree *t, HlGroupKind kind, int parent, const char *label) {
@@ -367,10 +367,9 @@ static HlMap *finish(MapTree *t, HlArena *arena) {
   int alive = 0;
   for (int k = 1; k < n; k++)
     if (!t->node.at[k].dead && t->node.at[k].n > 0)
-      sorted[alive++] = (Ordered){k, t->node.at[k].parent,
-                                  t->node.at[k].kind == HL_GROUP_PARAMETERS
-                                      ? -1
-                                      : t->node.at[k].place / t->node.at[k].n};
+      sorted[alive++] = (Ordered){
+          k, t->node.at[k].parent,
+          t->node.at[k].kind == HL_GROUP_PARAMETERS ? -1 : t->node.at[k].place / t->node.at[k].n};
   qsort(sorted, (size_t)alive, sizeof *sorted, by_parent_and_place);
   for (int k = 0, p = 0; k <= n; k++) {
     while (p < alive && sorted[p].parent < k)

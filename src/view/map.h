@@ -10,10 +10,11 @@ typedef struct MapNode {
   bool dead;  // its members are its parent's
   int parent, depth;
   int copies;
-  int n_own, n;    // instructions in it alone; with those below
-  int n_placed;    // of all those that do not float,
-  double place;    // and the sum of their positions
-  uint64_t exact;  // hash of what is in it: ops, shapes, attributes, edges; neither values nor names
+  int n_own, n;  // instructions in it alone; with those below
+  int n_placed;  // of all those that do not float,
+  double place;  // and the sum of their positions
+  uint64_t
+      exact;  // hash of what is in it: ops, shapes, attributes, edges; neither values nor names
   uint64_t loose;  // the same of ops and edges alone
   const char *label;
 } MapNode;
@@ -22,10 +23,10 @@ typedef struct MapTree {
   HlArena *arena;
   const HlComp *comp;
   VEC(MapNode) node;
-  int *of;         // by inst->id
-  HlInst **order;  // the instructions as one after the other makes sense: post order
-  int *at;         // place in it, by inst->id
-  bool *floats;    // constants and the like belong to whoever uses them; by inst->id
+  int *of;          // by inst->id
+  HlInst **order;   // the instructions as one after the other makes sense: post order
+  int *at;          // place in it, by inst->id
+  bool *floats;     // constants and the like belong to whoever uses them; by inst->id
   uint64_t *token;  // what an instruction is by itself, by inst->id; and without its shape
   uint64_t *loose_token;
 } MapTree;

@@ -17,7 +17,6 @@
 //
 // Data of more than a megabyte is compressed: base64 of gzip, which browsers take apart.
 
-#include <math.h>
 #include <string.h>
 
 #include "base/compress.h"
@@ -30,17 +29,13 @@
 
 enum {
   FORMAT = 1,
-  MAX_ATTRS = 600,        // characters of attributes that are kept
-  SHOWN_ELEMENTS = 16,    // of a constant
-  COMPRESSED = 1 << 20,   // bytes of data
-  MAPPED = 2              // instructions of a computation that gets a map
+  MAX_ATTRS = 600,       // characters of attributes that are kept
+  SHOWN_ELEMENTS = 16,   // of a constant
+  COMPRESSED = 1 << 20,  // bytes of data
+  MAPPED = 2             // instructions of a computation that gets a map
 };
 
 typedef VEC(int64_t) Numbers;
-
-typedef struct StringRow {
-  uint32_t string;
-} StringRow;
 
 struct HlMapPage {
   HlArena *arena;
@@ -48,10 +43,10 @@ struct HlMapPage {
   const char *title, *open;
   const HlTarget *target;
   VEC(const HlSym *) string;
-  Numbers row;          // of all rows
-  VEC(int) start;       // of each in `row`
-  Map known;            // hash -> 1 + row
-  Numbers now;          // the row that is being made
+  Numbers row;     // of all rows
+  VEC(int) start;  // of each in `row`
+  Map known;       // hash -> 1 + row
+  Numbers now;     // the row that is being made
   HlBuf states, changes;
   int n_states;
 };
@@ -102,7 +97,9 @@ static void put(HlMapPage *page, int64_t number) {
 }
 
 static int64_t whole(double x) {
-  return !(x > 0) ? 0 : x < 9e15 ? (int64_t)(x + 0.5) : (int64_t)9e15;  // what a double holds exactly
+  return !(x > 0)   ? 0
+         : x < 9e15 ? (int64_t)(x + 0.5)
+                    : (int64_t)9e15;  // what a double holds exactly
 }
 
 static int64_t shape_string(HlMapPage *page, const HlInst *inst) {
@@ -154,9 +151,8 @@ static int64_t attrs_string(HlCx *cx, HlMapPage *page, const HlInst *inst) {
   }
   const size_t n = strlen(from);
   const int64_t string =
-      n <= MAX_ATTRS
-          ? string_of(page, from, n)
-          : text_of(page, hl_arena_printf(page->arena, "%.*s\u2026", MAX_ATTRS, from));
+      n <= MAX_ATTRS ? string_of(page, from, n)
+                     : text_of(page, hl_arena_printf(page->arena, "%.*s\u2026", MAX_ATTRS, from));
   hl_buf_free(&out);
   return string;
 }
@@ -401,8 +397,8 @@ static void put_data_element(const HlMapPage *page, HlBuf *out) {
   HlBuf data = {0}, packed = {0};
   HlCx *cx = hl_cx_new();
   put_data(page, &data);
-  const bool small = data.n < COMPRESSED ||
-                     !base_compress(cx, PACKED_GZIP, (HlStr){data.at, data.n}, &packed);
+  const bool small =
+      data.n < COMPRESSED || !base_compress(cx, PACKED_GZIP, (HlStr){data.at, data.n}, &packed);
   hl_buf_printf(out, "<script id=\"data\" type=\"application/%s\">", small ? "json" : "gzip");
   if (small)
     put_in_script(out, data.at, data.n);

@@ -11,7 +11,8 @@ static void put_group(const HlMap *map, int k, int depth, double times, HlBuf *o
   const HlGroup *group = &map->group[k];
   hl_buf_printf(out, "%*s%s", 2 * depth, "", group->label);
   if (group->copies > 1)
-    hl_buf_printf(out, group->kind == HL_GROUP_REPEAT ? " \u00d7%d" : " \u00d7%d, alike", group->copies);
+    hl_buf_printf(out, group->kind == HL_GROUP_REPEAT ? " \u00d7%d" : " \u00d7%d, alike",
+                  group->copies);
   hl_buf_printf(out, "  %d", group->n_insts);
   if (k == 0 && times > 1)
     hl_buf_printf(out, ", runs %.0f times", times);

@@ -82,7 +82,8 @@ bool hl_view_read_overlay(HlCx *cx, HlArena *arena, HlSource *source, HlViewMark
                     "an overlay is JSON: %s", error.text);
   base_hold(root, let_go);
   const bool known = json_integer_value(json_object_get(root, "overlay")) == 1;
-  bool ok = known || hl_error(cx, (HlPos){source, 0}, "this is no overlay: expected \"overlay\": 1");
+  bool ok =
+      known || hl_error(cx, (HlPos){source, 0}, "this is no overlay: expected \"overlay\": 1");
   ok = ok && read_side(&r, root, "before", in_before, n_before) &&
        read_side(&r, root, "after", in_after, n_after);
   base_drop(root);

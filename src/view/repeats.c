@@ -20,7 +20,7 @@
 
 enum {
   FLAT = 48,           // instructions that may stand beside each other
-  MANY = 90,          // above, what no repeat is found in is cut into runs
+  MANY = 90,           // above, what no repeat is found in is cut into runs
   RUN = 40,            // instructions of a run, about
   HUB = 12,            // users that make a value join nothing
   PIECE = 3,           // instructions of the smallest piece
@@ -70,11 +70,11 @@ static int weight_of_op(HlOp op) {
   return hl_op_is(op, HL_T_MATRIX | HL_T_CONTROL | HL_T_COLLECTIVE) || op == HL_OP_CUSTOM_CALL ||
                  op == HL_OP_FUSION
              ? 1000
-         : hl_op_is(op, HL_T_FOLDS)                            ? 40
-         : hl_op_is_transcendental(op)                         ? 20
-         : hl_op_is(op, HL_T_REARRANGES | HL_T_WIRE)           ? 1
-         : op == HL_OP_BROADCAST || op == HL_OP_CONVERT        ? 1
-                                                               : 4;
+         : hl_op_is(op, HL_T_FOLDS)                     ? 40
+         : hl_op_is_transcendental(op)                  ? 20
+         : hl_op_is(op, HL_T_REARRANGES | HL_T_WIRE)    ? 1
+         : op == HL_OP_BROADCAST || op == HL_OP_CONVERT ? 1
+                                                        : 4;
 }
 
 const char *map_ops_label(HlArena *arena, HlInst *const *inst, int n) {
@@ -85,15 +85,14 @@ const char *map_ops_label(HlArena *arena, HlInst *const *inst, int n) {
   for (int shown = 0; shown < SHOWN_OPS; shown++) {
     int best = -1;
     for (int op = 0; op < HL_OP_COUNT; op++)
-      if (count[op] > 0 && (best < 0 || count[op] * weight_of_op((HlOp)op) >
-                                            count[best] * weight_of_op((HlOp)best)))
+      if (count[op] > 0 &&
+          (best < 0 || count[op] * weight_of_op((HlOp)op) > count[best] * weight_of_op((HlOp)best)))
         best = op;
     if (best < 0)
       break;
     const char *comma = shown > 0 ? ", " : "", *op = hl_op_text((HlOp)best);
-    label = count[best] > 1
-                ? hl_arena_printf(arena, "%s%s%d %s", label, comma, count[best], op)
-                : hl_arena_printf(arena, "%s%s%s", label, comma, op);
+    label = count[best] > 1 ? hl_arena_printf(arena, "%s%s%d %s", label, comma, count[best], op)
+                            : hl_arena_printf(arena, "%s%s%s", label, comma, op);
     count[best] = 0;
   }
   return label;
@@ -243,7 +242,8 @@ static void turn_tandem(MapTree *t, const Item *item, int n, Tandem *tandem) {
     return;
   }
   int *place = HL_ARRAY(t->arena, int, t->comp->next_id + 1);
-  int *edges = HL_ARRAY(t->arena, int, n + 2);  // first those that begin and end at each place, then those across
+  int *edges = HL_ARRAY(t->arena, int,
+                        n + 2);  // first those that begin and end at each place, then those across
   for (int k = 0; k < n; k++)
     if (item[k].group < 0)
       place[item[k].inst->id] = k + 1;
@@ -293,17 +293,16 @@ static int fold(MapTree *t, int parent, const Item *item, const Tandem *tandem, 
   const int p = tandem->period, count = tandem->count;
   const Item *first = item + tandem->start, *last = first + p * count - 1;
   const bool named = first->group >= 0 && last->group >= 0;
-  const char *label =
-      named ? range_of_items(t, first, p * count) : label_of_items(t, first, p);
+  const char *label = named ? range_of_items(t, first, p * count) : label_of_items(t, first, p);
   const int repeat = map_new_node(t, kind, parent, label);
   t->node.at[repeat].copies = count;
   for (int c = 0; c < count; c++) {
     int unit = repeat;
     const Item *at = first + c * p;
     if (p > 1 || at->group < 0) {
-      const char *name =
-          named ? range_of_items(t, at, p)
-                : hl_arena_printf(t->arena, "%d: %s", c + 1, label_of_items(t, at, p));
+      const char *name = named
+                             ? range_of_items(t, at, p)
+                             : hl_arena_printf(t->arena, "%d: %s", c + 1, label_of_items(t, at, p));
       unit = map_new_node(t, HL_GROUP_UNIT, repeat, name);
     }
     put_in(t, at, p, unit);
@@ -418,6 +417,12 @@ void map_fold_names(MapTree *t) {
   map_measure(t);
 }
 
+// Counts and hashes anew, where groups were made since there were so many.
+static void measure_since(MapTree *t, int n_nodes) {
+  if (t->node.n > n_nodes)
+    map_measure(t);
+}
+
 // --- Pieces -------------------------------------------------------------------------------------
 
 static int find_set(int *set, int k) {
@@ -508,8 +513,8 @@ static void make_piece(MapTree *t, int parent, const Item *item, int n, const in
       inst[m++] = item[k].inst;
   const char *label = label_of_piece(t, inst, m);
   piece->named = label != NULL;
-  piece->group = map_new_node(t, HL_GROUP_PIECE, parent,
-                              label ? label : map_ops_label(t->arena, inst, m));
+  piece->group =
+      map_new_node(t, HL_GROUP_PIECE, parent, label ? label : map_ops_label(t->arena, inst, m));
   for (int k = 0; k < m; k++)
     t->of[inst[k]->id] = piece->group;
 }
@@ -591,8 +596,8 @@ static void find_scalars(MapTree *t, int group) {
   for (int k = 0; k < n; k++)
     size[set[k]]++;
   Piece *piece = HL_ARRAY(t->arena, Piece, n / PIECE + 1);
-  make_pieces(t, group, item, n, set, size, piece);
-  map_measure(t);
+  if (make_pieces(t, group, item, n, set, size, piece) > 0)
+    map_measure(t);
 }
 
 // --- Side by side -------------------------------------------------------------------------------
@@ -638,7 +643,7 @@ static int by_exact(const void *a, const void *b) {
 
 // Instructions of one op that come from the same and go to the same (the sums of fifty gradients) are one box.
 static void join_parallel(MapTree *t, int group) {
-  int n;
+  int n, before = t->node.n;
   Item *item = items_of(t, group, false, &n);
   if (n <= FLAT / 2)
     return;
@@ -650,10 +655,11 @@ static void join_parallel(MapTree *t, int group) {
       to++;
     if (to - from < PARALLEL || item[from].exact == 0)
       continue;
-    const int box = map_new_node(t, HL_GROUP_PIECE, group, label_of_items(t, item + from, to - from));
+    const int box =
+        map_new_node(t, HL_GROUP_PIECE, group, label_of_items(t, item + from, to - from));
     put_in(t, item + from, to - from, box);
   }
-  map_measure(t);
+  measure_since(t, before);
 }
 
 // --- Rows ---------------------------------------------------------------------------------------
@@ -685,8 +691,9 @@ static Item *items_of(MapTree *t, int group, bool groups, int *n) {
   return item;
 }
 
+// Runs that are long are cut again when their turn comes.
 static void cut_run(MapTree *t, int parent, const Item *item, int n) {
-  const int pieces = (n + RUN - 1) / RUN;
+  const int wanted = (n + RUN - 1) / RUN, pieces = wanted < RUN ? wanted : RUN;
   for (int k = 0; k < pieces; k++) {
     const int from = (int)((int64_t)n * k / pieces), to = (int)((int64_t)n * (k + 1) / pieces);
     const int run =
@@ -739,25 +746,39 @@ static bool has_groups(const MapTree *t, int group) {
   return false;
 }
 
-void map_fold_flat(MapTree *t) {
-  for (int k = 0; k < t->node.n; k++) {  // those that are made on the way, too
-    if (t->node.at[k].dead || t->node.at[k].n_own <= FLAT)
-      continue;
-    int n;
-    const Item *item = items_of(t, k, false, &n);
-    if (n <= FLAT)
-      continue;
-    find_pieces(t, k, item, n);
-    map_measure(t);
-    item = items_of(t, k, true, &n);
-    fold_row(t, k, item, n);
-    map_measure(t);
-    if (has_groups(t, k)) {
-      find_scalars(t, k);
-      join_parallel(t, k);
-    }
-    item = items_of(t, k, true, &n);
-    cut_runs(t, k, item, n);
-    map_measure(t);
+static void fold_group(MapTree *t, int group) {
+  int n, before = t->node.n;
+  const Item *item = items_of(t, group, false, &n);
+  if (n <= FLAT)
+    return;
+  find_pieces(t, group, item, n);
+  measure_since(t, before);
+  before = t->node.n;
+  item = items_of(t, group, true, &n);
+  fold_row(t, group, item, n);
+  measure_since(t, before);
+  if (has_groups(t, group)) {
+    find_scalars(t, group);
+    join_parallel(t, group);
   }
+  before = t->node.n;
+  item = items_of(t, group, true, &n);
+  cut_runs(t, group, item, n);
+  measure_since(t, before);
+}
+
+// Instructions that may stand in a group. In units and runs repeats have been looked for.
+static int most_flat(const MapNode *node) {
+  return node->kind == HL_GROUP_UNIT || node->kind == HL_GROUP_RUN ? MANY : FLAT;
+}
+
+void map_fold_flat(MapTree *t) {
+  for (int k = 0; k < t->node.n; k++)  // those that are made on the way, too
+    if (!t->node.at[k].dead && t->node.at[k].n_own > most_flat(&t->node.at[k])) {
+      const HlMark mark = hl_arena_mark(t->arena);
+      const int before = t->node.n;
+      fold_group(t, k);
+      if (t->node.n == before)
+        hl_arena_release(t->arena, mark);
+    }
 }

@@ -23,7 +23,8 @@ static HlModule *parse(HlCx *cx, const char *text) {
 static void check_map(const HlComp *comp) {
   HlArena *arena = hl_arena_new();
   const HlMap *map = hl_map_new(arena, comp);
-  int *own = HL_ARRAY(arena, int, map->n_groups + 1), *kids = HL_ARRAY(arena, int, map->n_groups + 1);
+  int *own = HL_ARRAY(arena, int, map->n_groups + 1),
+      *kids = HL_ARRAY(arena, int, map->n_groups + 1);
   assert_int_equal(map->group[0].parent, -1);
   assert_int_equal(map->group[0].kind, HL_GROUP_TOP);
   assert_int_equal(map->group[0].n_insts, comp->n_insts);
@@ -61,7 +62,8 @@ static int check_file(HlCx *cx, const char *path) {
 
 static void test_maps_hold(void **state) {
   static const char *const fixtures[] = {"attention", "mlp_train", "random_bf16", "while_sort"};
-  static const char *const models[] = {"vit.1gpu.jit_predict_step", "resnet50.1gpu.jit_predict_step",
+  static const char *const models[] = {"vit.1gpu.jit_predict_step",
+                                       "resnet50.1gpu.jit_predict_step",
                                        "gemma3_4b.1gpu.jit__prefill_jit", "mobilenet_v2"};
   const char *corpus = getenv("HILO_CORPUS");
   HlCx *cx = hl_cx_new();
@@ -73,7 +75,8 @@ static void test_maps_hold(void **state) {
   }
   assert_true(n >= 20);
   for (int k = 0; k < HL_COUNT_OF(models); k++) {
-    snprintf(path, sizeof path, "%s/models/%s.hlo", corpus ? corpus : "../shared/corpus", models[k]);
+    snprintf(path, sizeof path, "%s/models/%s.hlo", corpus ? corpus : "../shared/corpus",
+             models[k]);
     n += check_file(cx, path);
   }
   hl_cx_free(cx);
@@ -88,7 +91,7 @@ static char *layers(int copies, int odd, const char *scope) {
     if (scope)
       snprintf(meta, sizeof meta, ", metadata={op_name=\"jit(f)/%s_%d/op\"}", scope, k);
     hl_buf_printf(&out, "  d%d_0 = f32[4,4] add(x%d, x%d)%s\n", k, k, k, meta);
-    static const char *const ops[] = {"tanh", "sine", "cosine", "negate", "exponential",
+    static const char *const ops[] = {"tanh", "sine",  "cosine", "negate", "exponential",
                                       "abs",  "floor", "sqrt",   "ceil",   "cbrt"};
     for (int j = 0; j < 10; j++)
       hl_buf_printf(&out, "  d%d_%d = f32[4,4] %s(d%d_%d)%s\n", k, j + 1,
@@ -138,30 +141,35 @@ static void test_repeats(void **state) {
 
 // Names, and values of constants, make no difference; ops, shapes and edges do.
 static void test_what_is_equal(void **state) {
-  static const char text[] =
-      "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n%s"
-      "  ROOT r = f32[4] add(c0, c1)\n}\n";
+  static const char text[] = "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n%s"
+                             "  ROOT r = f32[4] add(c0, c1)\n}\n";
   static const struct {
     const char *second;
     bool equal;
   } cases[] = {
-      {"  k1 = f32[] constant(7)\n  b1 = f32[4] broadcast(k1), dimensions={}\n  a1 = f32[4] add(x, b1), "
-       "metadata={op_name=\"f/l_1/o\"}\n  other = f32[4] tanh(a1), metadata={op_name=\"f/l_1/o\"}\n  c1 = f32[4] "
+      {"  k1 = f32[] constant(7)\n  b1 = f32[4] broadcast(k1), dimensions={}\n  a1 = f32[4] add(x, "
+       "b1), "
+       "metadata={op_name=\"f/l_1/o\"}\n  other = f32[4] tanh(a1), "
+       "metadata={op_name=\"f/l_1/o\"}\n  c1 = f32[4] "
        "multiply(other, a1), metadata={op_name=\"f/l_1/o\"}\n",
        true},
       {"  a1 = f32[4] add(x, x), metadata={op_name=\"f/l_1/o\"}\n  o1 = f32[4] sine(a1), "
-       "metadata={op_name=\"f/l_1/o\"}\n  c1 = f32[4] multiply(o1, a1), metadata={op_name=\"f/l_1/o\"}\n",
+       "metadata={op_name=\"f/l_1/o\"}\n  c1 = f32[4] multiply(o1, a1), "
+       "metadata={op_name=\"f/l_1/o\"}\n",
        false},
       {"  a1 = f32[4] add(x, x), metadata={op_name=\"f/l_1/o\"}\n  o1 = f32[4] tanh(a1), "
-       "metadata={op_name=\"f/l_1/o\"}\n  c1 = f32[4] multiply(o1, o1), metadata={op_name=\"f/l_1/o\"}\n",
+       "metadata={op_name=\"f/l_1/o\"}\n  c1 = f32[4] multiply(o1, o1), "
+       "metadata={op_name=\"f/l_1/o\"}\n",
        false},
   };
   HlCx *cx = hl_cx_new();
   for (int k = 0; k < HL_COUNT_OF(cases); k++) {
     char both[2048], whole[4096];
     snprintf(both, sizeof both,
-             "  k0 = f32[] constant(1)\n  b0 = f32[4] broadcast(k0), dimensions={}\n  a0 = f32[4] add(x, b0), "
-             "metadata={op_name=\"f/l_0/o\"}\n  o0 = f32[4] tanh(a0), metadata={op_name=\"f/l_0/o\"}\n  c0 = f32[4] "
+             "  k0 = f32[] constant(1)\n  b0 = f32[4] broadcast(k0), dimensions={}\n  a0 = f32[4] "
+             "add(x, b0), "
+             "metadata={op_name=\"f/l_0/o\"}\n  o0 = f32[4] tanh(a0), "
+             "metadata={op_name=\"f/l_0/o\"}\n  c0 = f32[4] "
              "multiply(o0, a0), metadata={op_name=\"f/l_0/o\"}\n%s",
              cases[k].second);
     snprintf(whole, sizeof whole, text, both);
@@ -187,10 +195,14 @@ static HlMarkKind kind_of(const HlViewMark *marks, int n, const char *inst) {
 static void test_changes(void **state) {
   HlCx *cx = hl_cx_new();
   HlArena *arena = hl_arena_new();
-  HlModule *a = parse(cx, "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  same = f32[4] tanh(x)\n  renamed = f32[4] sine(same)\n"
-                          "  shape = f32[4] negate(renamed)\n  gone = f32[4] abs(shape)\n  ROOT r = f32[4] add(gone, same)\n}\n");
-  HlModule *b = parse(cx, "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  same = f32[4] tanh(x)\n  another = f32[4] sine(same)\n"
-                          "  shape = f32[4]{0:T(256)} negate(another)\n  new = f32[4] floor(shape)\n  ROOT r = f32[4] add(new, same)\n}\n");
+  HlModule *a = parse(cx, "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  same = f32[4] "
+                          "tanh(x)\n  renamed = f32[4] sine(same)\n"
+                          "  shape = f32[4] negate(renamed)\n  gone = f32[4] abs(shape)\n  ROOT r "
+                          "= f32[4] add(gone, same)\n}\n");
+  HlModule *b = parse(cx, "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  same = f32[4] "
+                          "tanh(x)\n  another = f32[4] sine(same)\n"
+                          "  shape = f32[4]{0:T(256)} negate(another)\n  new = f32[4] "
+                          "floor(shape)\n  ROOT r = f32[4] add(new, same)\n}\n");
   HlViewMark *before, *after;
   int n, m;
   hl_view_changes(arena, a, b, &before, &n, &after, &m);
@@ -215,7 +227,9 @@ static void test_overlay(void **state) {
     int before, after;  // marks; -1: an error
   } cases[] = {
       {"{\"overlay\": 1}", 0, 0},
-      {"{\"overlay\": 1, \"before\": [{\"instruction\": \"a\", \"change\": \"gone\"}], \"after\": []}", 1, 0},
+      {"{\"overlay\": 1, \"before\": [{\"instruction\": \"a\", \"change\": \"gone\"}], \"after\": "
+       "[]}",
+       1, 0},
       {"{\"overlay\": 2}", -1, 0},
       {"[1]", -1, 0},
       {"{\"overlay\": 1, \"after\": {}}", -1, 0},
@@ -259,18 +273,22 @@ static json_t *data_of(const HlBuf *page) {
 // A state that is added again costs runs of rows, but no row; nothing in the data ends the element that holds it.
 static void test_page(void **state) {
   HlCx *cx = hl_cx_new();
-  HlModule *m = parse(cx, "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT t = f32[4] tanh(x), "
-                          "metadata={op_name=\"</script><script>alert(1)\" source_file=\"a.py\" source_line=7}\n}\n");
+  HlModule *m = parse(
+      cx,
+      "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT t = f32[4] tanh(x), "
+      "metadata={op_name=\"</script><script>alert(1)\" source_file=\"a.py\" source_line=7}\n}\n");
   HlMapPage *page = hl_map_page_new("t <&>", hl_target_find("h100"));
   HlBuf out = {0};
   hl_map_page_add(cx, page, m, "one", NULL, 0);
-  hl_map_page_add(cx, page, m, "two", &(HlViewMark){.kind = HL_MARK_NEW, .inst = "t", .note = "n"}, 1);
+  hl_map_page_add(cx, page, m, "two", &(HlViewMark){.kind = HL_MARK_NEW, .inst = "t", .note = "n"},
+                  1);
   hl_map_page_open(page, "t");
   hl_map_page_print(page, &out);
   json_t *data = data_of(&out);
   assert_int_equal(json_array_size(json_object_get(data, "states")), 2);
   assert_int_equal(json_array_size(json_object_get(data, "changes")), 1);
-  assert_int_equal(json_array_size(json_object_get(data, "rows")), 14 + 15);  // eleven fields and three lists: (), (x)
+  assert_int_equal(json_array_size(json_object_get(data, "rows")),
+                   14 + 15);  // eleven fields and three lists: (), (x)
   assert_string_equal(json_string_value(json_object_get(data, "target")), "h100");
   assert_non_null(strstr(out.at, "<title>t &lt;&amp;&gt;</title>"));
   assert_null(strstr(out.at, "<script>alert"));
@@ -283,9 +301,9 @@ static void test_page(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_maps_hold), cmocka_unit_test(test_repeats),
+      cmocka_unit_test(test_maps_hold),     cmocka_unit_test(test_repeats),
       cmocka_unit_test(test_what_is_equal), cmocka_unit_test(test_changes),
-      cmocka_unit_test(test_overlay), cmocka_unit_test(test_page),
+      cmocka_unit_test(test_overlay),       cmocka_unit_test(test_page),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
