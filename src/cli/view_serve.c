@@ -271,6 +271,14 @@ static void answer_page(Cli *cli, const Listing *l, uint64_t id, HlBuf *out, boo
   hl_cx_clear(cli->cx);
 }
 
+// A module's number: sixteen hexadecimal digits.
+static bool read_id(const char *text, uint64_t *id) {
+  if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+    return false;
+  *id = strtoull(text, NULL, 16);
+  return true;
+}
+
 static void answer_path(Cli *cli, const char *folder, const char *path, HlBuf *out, bool head) {
   if (strcmp(path, "/") == 0) {
     HlBuf body = {0};
@@ -280,11 +288,9 @@ static void answer_path(Cli *cli, const char *folder, const char *path, HlBuf *o
     return;
   }
   Listing l;
-  char *end = NULL;
+  uint64_t id = 0;
   const bool page = strncmp(path, "/page/", 6) == 0, stamp = strncmp(path, "/stamp/", 7) == 0;
-  const char *digits = page ? path + 6 : stamp ? path + 7 : "";
-  const uint64_t id = *digits ? strtoull(digits, &end, 16) : 0;
-  const bool numbered = end && *end == 0 && end - digits == 16;
+  const bool numbered = read_id(page ? path + 6 : stamp ? path + 7 : "", &id);
   if (!list_folder(cli, folder, &l)) {
     answer_text(out, "500 Internal Server Error", "the folder cannot be read");
     hl_cx_clear(cli->cx);

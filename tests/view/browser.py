@@ -94,7 +94,7 @@ class Browser:
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
-        for domain in ("Page", "Runtime", "Log", "Network"):
+        for domain in ("Page", "Runtime", "Log", "Network", "Performance"):
             page.call(f"{domain}.enable")
         page.call("Emulation.setDeviceMetricsOverride", width=self.size[0], height=self.size[1], deviceScaleFactor=scale, mobile=False)
         page.begun = time.monotonic()
@@ -136,6 +136,11 @@ class Page:
         data = self.call("Page.captureScreenshot", format="png")["data"]
         with open(path, "wb") as out:
             out.write(base64.b64decode(data))
+
+    def processor(self, of="ProcessTime"):
+        """Seconds of processor that the page's process has used, or its main thread (ThreadTime)."""
+        metrics = self.call("Performance.getMetrics")["metrics"]
+        return next(m["value"] for m in metrics if m["name"] == of)
 
     @property
     def errors(self):

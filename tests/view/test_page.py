@@ -1,7 +1,8 @@
 """The pages of `hilo view` in a browser: test_page.py PROGRAM [--shots FOLDER]
 
 What is on the page is asked of the page (window.hilo), and what a person does is done with real clicks and keys. Skipped with a
-message where no Chromium is to be had. Times are printed; their bounds are those of a machine that has other things to do.
+message where no Chromium is to be had. Times are printed, by the clock and of the processor: what is promised is held against the
+latter, for the machine may have other things to do, and the clock may show SLACK times as much.
 """
 import json
 import os
@@ -21,7 +22,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 CORPUS = os.environ.get("HILO_CORPUS") or os.path.join(ROOT, "..", "shared", "corpus")
 MODELS = os.path.join(CORPUS, "models")
 SEARCH_MS, FIRST_S, LARGE_S, PAGE_MB = 100, 2, 10, 10  # what is promised
-SLACK = float(os.environ.get("HILO_TEST_SLACK", 4))    # times as long on a machine that is shared
+SLACK = 10
 
 # Whatever is open: children lie within their box and not on each other; large labels are not cut to nothing.
 TIDY = """(() => {
@@ -108,6 +109,21 @@ class Test:
         canvas = page.evaluate("(r => [r.left, r.top])(document.getElementById('canvas').getBoundingClientRect())")
         page.click(canvas[0] + at["x"] + at["w"] / 2, canvas[1] + at["y"] + at["h"] / 2, count)
         self.settle(page)
+
+    # --- Times: by the clock, and of the processor ---
+
+    def first_picture(self, page):
+        return page.evaluate("hilo.app.timing.first") / 1000, page.processor()
+
+    def searches(self, page, *words):
+        clock, thread = 0, page.processor("ThreadTime")
+        for word in words:
+            clock = max(clock, page.evaluate(f"(hilo.find({json.dumps(word)}), hilo.app.timing.search)"))
+        return clock, 1000 * (page.processor("ThreadTime") - thread) / len(words)
+
+    def fast(self, name, first, seconds, search):
+        check(first[1] < seconds and first[0] < seconds * SLACK, f"{name}: the first picture takes too long")
+        check(search[1] < SEARCH_MS and search[0] < SEARCH_MS * SLACK, f"{name}: searches take too long")
 
     # --- What is tried ---
 
@@ -222,18 +238,18 @@ class Test:
         out = self.make(path, name=shot or "model")
         made, size = time.monotonic() - began, os.path.getsize(out) / 1e6
         page = self.open(out)
-        timing = page.evaluate("hilo.app.timing")
+        first = self.first_picture(page)
         self.sound(page, name)
         seen = self.labels(page)
         for label, badge in wanted:
             check(any(re.search(label, l) and badge in b for l, b in seen), f"{name}: no '{label}' {badge} on the map, but {seen}")
         if shot:
             self.shot(page, shot)
-        page.evaluate("hilo.find('dot')")
-        search = max(page.evaluate(f"(hilo.find({json.dumps(word)}), hilo.app.timing.search)") for word in ("op:dot", "layer", "/f32.*128/"))
-        print(f"{name}: page {made:.2f} s, {size:.2f} MB; first picture {timing['first'] / 1000:.2f} s, search {search:.0f} ms, "
-              f"{page.evaluate('hilo.app.state.n')} instructions, {len(seen)} boxes at first")
-        check(size < PAGE_MB and timing["first"] < 1000 * FIRST_S * SLACK and search < SEARCH_MS * SLACK, f"{name}: too large or slow")
+        search = self.searches(page, "op:dot", "layer", "/f32.*128/")
+        print(f"{name}: {page.evaluate('hilo.app.state.n')} instructions, {len(seen)} boxes at first; page {made:.2f} s, {size:.2f} MB; "
+              f"first picture {first[0]:.2f} s (processor {first[1]:.2f}); search {search[0]:.0f} ms ({search[1]:.0f})")
+        check(size < PAGE_MB, f"{name}: the page is too large")
+        self.fast(name, first, FIRST_S, search)
         page.evaluate("hilo.find('op:dot'); goToHit(0)")
         self.sound(page, name + ", a dot")
         return page
@@ -271,12 +287,12 @@ class Test:
         page_path = self.make(path, name="large")
         made = time.monotonic() - began
         page = self.open(page_path)
-        timing = page.evaluate("hilo.app.timing")
+        first = self.first_picture(page)
         self.sound(page, "large")
-        search = max(page.evaluate(f"(hilo.find({json.dumps(word)}), hilo.app.timing.search)") for word in ("op:dot", "x5000", "/x.*77/"))
-        print(f"large: {page.evaluate('hilo.app.state.n')} instructions: page {made:.2f} s, {os.path.getsize(page_path) / 1e6:.2f} MB; "
-              f"first picture {timing['first'] / 1000:.2f} s, search {search:.0f} ms")
-        check(timing["first"] < 1000 * LARGE_S and search < SEARCH_MS * SLACK, "large: too slow")
+        search = self.searches(page, "op:dot", "x5000", "/x.*77/")
+        print(f"large: {page.evaluate('hilo.app.state.n')} instructions; page {made:.2f} s, {os.path.getsize(page_path) / 1e6:.2f} MB; "
+              f"first picture {first[0]:.2f} s (processor {first[1]:.2f}); search {search[0]:.0f} ms ({search[1]:.0f})")
+        self.fast("large", first, LARGE_S, search)
         page.evaluate("hilo.goTo('x50000')")
         self.sound(page, "large, an instruction")
         check(page.evaluate("hilo.seen().some(b => b.label == 'x50000')"), "large: the instruction is not drawn")
@@ -298,6 +314,23 @@ class Test:
             server.terminate()
             check(server.wait(20) == 0, f"the server ended with {server.returncode}")
 
+    def garbage(self, port):
+        """Requests that are none get an error or nothing, and harm nobody."""
+        host = b"Host: localhost\r\n\r\n"
+        for sent in (b"\r\n\r\n", b"GET\r\n\r\n", b"GET  HTTP/1.1\r\n" + host, b"\0" * 100, b"A" * 100000, b"GET /" + b"a" * 12000 + b" HTTP/1.1\r\n" + host,
+                     b"GET /page/ffffffffffffffffff HTTP/1.1\r\n" + host, b"GET /stamp/-000000000000001 HTTP/1.1\r\n" + host, b"POST / HTTP/1.1\r\n" + host,
+                     b"GET / HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", bytes(range(256))):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+                answer = b""
+                try:
+                    client.sendall(sent)
+                    client.shutdown(socket.SHUT_WR)
+                    while part := client.recv(65536):
+                        answer += part
+                except OSError:
+                    pass  # it has hung up
+                check(not answer or answer.startswith(b"HTTP/1.1 4"), f"{sent[:40]}: {answer[:60]}")
+
     def ask(self, root, folder, text):
         def get(path, **headers):
             request = urllib.request.Request(root.rstrip("/") + path, headers=headers)
@@ -316,6 +349,8 @@ class Test:
         status, body = get("/page/" + modules["bad.hlo"]["id"])
         check(status == 500 and "tahn" in body, f"a damaged file: {status} {body[:200]}")
         port = int(root.rsplit(":", 1)[1].strip("/"))
+        self.garbage(port)
+        check(get("/list")[0] == 200, "after requests that are none it does not answer")
         slow = socket.create_connection(("127.0.0.1", port))  # says nothing, and keeps nobody waiting
         page = self.browser.open(root)
         page.wait("document.querySelectorAll('#list a').length == 3")
