@@ -9,6 +9,7 @@
 #include "cli/view.h"
 #include "hilo/dump.h"
 #include "tool/dump_states.h"
+#include "tool/view_marks.h"
 
 // --- Which files --------------------------------------------------------------------------------
 
@@ -116,7 +117,7 @@ typedef struct Maker {
   HlMapPage *page;
   HlViewMark *before, *after;  // of the overlay
   int n_before, n_after, n_states;
-  bool overlay;
+  bool overlay, is_pair;
 } Maker;
 
 // What goes with the next state is told of the first alone in full: of others it would hide what came with them.
@@ -128,6 +129,17 @@ static int keep_gone(const Maker *m, HlViewMark *marks, int n) {
   return kept;
 }
 
+// Two modules are compared with all that `hilo diff` knows; from pass to pass names tell, at once.
+static void find_changes(Maker *m, const HlModule *last, const HlModule *now, HlViewMark **before,
+                         int *n_before, HlViewMark **after, int *n_after) {
+  HlDiff *diff = m->is_pair ? hl_diff(m->cli->cx, last, now, NULL) : NULL;
+  if (diff)
+    view_marks_of_diff(m->arena, diff, before, n_before, after, n_after);
+  else if (!m->is_pair)
+    hl_view_changes(m->arena, last, now, before, n_before, after, n_after);
+  hl_diff_free(diff);
+}
+
 static void add_state(Maker *m, const HlModule *last, const HlModule *now, const char *title) {
   HlViewMark *before = NULL, *after = NULL;
   int n_before = 0, n_after = 0;
@@ -136,7 +148,7 @@ static void add_state(Maker *m, const HlModule *last, const HlModule *now, const
   else if (m->overlay)
     after = m->after, n_after = m->n_after;
   else if (last)
-    hl_view_changes(m->arena, last, now, &before, &n_before, &after, &n_after);
+    find_changes(m, last, now, &before, &n_before, &after, &n_after);
   if (last && !m->overlay)
     hl_map_page_mark_last(m->page, before, keep_gone(m, before, n_before));
   hl_map_page_add(m->cli->cx, m->page, now, title, after, n_after);
@@ -230,7 +242,7 @@ bool view_page(Cli *cli, const ViewInput *in, int n, HlBuf *out) {
   HlArena *arena = hl_arena_new();
   const HlTarget *target = view_target(cli, arena);
   const char *open = cli_value(cli, "--around");
-  Maker m = {.cli = cli, .arena = arena};
+  Maker m = {.cli = cli, .arena = arena, .is_pair = n == 2};
   bool ok = target && read_overlay(&m);
   if (ok) {
     m.page = hl_map_page_new(title_of(cli, arena, in, n), target);
