@@ -21,6 +21,12 @@ check before.hlo typo.hlo nothing.hlo
 check dir
 check program.mlir
 check sharded.jax_export
+view before.hlo
+view before.hlo out.hlo -o m.html
+view dump -o m.html
+view program.mlir --to=svg -o m.svg
+view typo.hlo
+view before.hlo --around=nobody -o m.svg
 stats before.hlo
 stats --computations before.hlo typo.hlo
 stats --by=scope --depth=2 --peak before.hlo

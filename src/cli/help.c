@@ -82,6 +82,7 @@ void cli_print_environment(bool xla_flags) {
 static const char examples[] =
     "  hilo check m.hlo                       is it valid\n"
     "  hilo convert m.mlir --to=hlo           StableHLO as HLO\n"
+    "  hilo view m.hlo -o m.html              a map of it, as a page\n"
     "  hilo run m.hlo                         its results on the cpu, and by the interpreter\n"
     "  hilo opt m.hlo --pipeline=gpu          what XLA:GPU makes of it\n"
     "  hilo history dump/                     which pass did what\n";
@@ -177,6 +178,8 @@ static const struct {
      NULL},
     {"convert", "--to", NULL, cli_list_forms},
     {"convert", "--print", NULL, cli_list_presets},
+    {"view", "--to", "map\nhtml\nsvg\ndot\nmodel-explorer\n", NULL},
+    {"view", "--target", "cpu\ngpu\nnative\n", list_targets},
     {"opt", "--to", NULL, cli_list_forms},
     {"opt", "--print", NULL, cli_list_presets},
     {"opt", "--passes", NULL, list_passes_and_pipelines},
