@@ -35,7 +35,7 @@ static void found_text(const Job *job, const HlBisection *b) {
   const HlRewrite *r = &b->rewrite;
   const bool xla = job->options.xla;
   printf("%spass %s", xla ? "XLA's " : "", b->pass);
-  if (b->pipeline && *b->pipeline)
+  if (b->pipeline && *b->pipeline && strcmp(b->pipeline, "passes") != 0)
     printf(" of %s", b->pipeline);
   printf(b->crashed ? ", the one after state %d of %d, does not end (%s)\n" : " makes state %d of %d bad (%s)\n",
          b->crashed ? b->n_states - 1 : b->number, b->n_states - 1, b->how ? b->how : "");
@@ -63,7 +63,8 @@ static void report_text(const Job *job, const HlModule *m, const HlBisection *b)
   cli_progress(job->cli, NULL);
   switch (b->end) {
   case HL_BISECT_FINE:
-    printf("module %s is not bad after any of %d passes that changed it\n", m->name->text, b->n_states - 1);
+    printf("module %s is not bad after any of the %d pass%s that changed it\n", m->name->text,
+           b->n_states - 1, b->n_states == 2 ? "" : "es");
     break;
   case HL_BISECT_BAD_FIRST:
     printf("module %s is bad before any pass (%s): 'hilo reduce' makes it small\n", m->name->text, b->how);
@@ -73,7 +74,8 @@ static void report_text(const Job *job, const HlModule *m, const HlBisection *b)
     break;
   default: found_text(job, b);
   }
-  cli_say(job->cli, "  %" PRId64 " states asked about, %" PRId64 " runs, %.1f s\n", b->states, b->runs, b->seconds);
+  cli_say(job->cli, "  %" PRId64 " state%s asked about, %" PRId64 " run%s, %.1f s\n", b->states,
+          b->states == 1 ? "" : "s", b->runs, b->runs == 1 ? "" : "s", b->seconds);
 }
 
 static void report_json(const Job *job, const HlBisection *b) {

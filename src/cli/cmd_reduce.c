@@ -56,7 +56,8 @@ static void report_text(Job *job, const HlReduction *r) {
   Cli *cli = job->cli;
   HlBuf rule = {0};
   hl_test_rule(&job->test, &rule);
-  cli_say(cli, "%s: %" PRId64 " instructions of %" PRId64, r->file, r->after, r->before);
+  cli_say(cli, "%s: %" PRId64 " instruction%s of %" PRId64, r->file, r->after, r->after == 1 ? "" : "s",
+          r->before);
   if (r->args)
     cli_say(cli, ", arguments in %s", r->args);
   if (r->verified)

@@ -137,8 +137,10 @@ static int ask_xla(const Question *q) {
   snprintf(name, sizeof name, "xla%d", (int)getpid());
   const XlaRun run = {test->python, q->oracle->dir.path, name, test->xla_flags};
   const int status = xla_run(cx, q->m, q->args, &run);
+  if (status > 128)  // XLA has died, and so does this
+    raise(status - 128);
   if (status != 0 && hl_cx_n_errors(cx) == 0)
-    return status;
+    return status == HL_UNSUPPORTED ? status : HL_FAILED;
   if (status != 0)
     return failed(cx);
   HlLiteral **room;

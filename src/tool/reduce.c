@@ -205,7 +205,6 @@ static bool fill(Reducer *r, const Move *move, Left *left, int size, Line *line)
       continue;
     }
     line->at[line->n++] = c;
-    r->out->tries++;
     if (!oracle_ask(&r->oracle, &c->question, c->m, c->args))
       return false;
     tell(r, move->phase);
@@ -242,7 +241,12 @@ static bool pass_over(Reducer *r, const Move *move, Left *left, int size, bool *
     if (!(ok = wait_for_first(r, move, &line)))
       break;
     Candidate *first = take_first(&line);
-    if (first->question.verdict == BAD) {
+    // What was tried in vain beside it does not count, nor what was made before it was known that the same is not bad:
+    // that would tell of processors.
+    const bool repeated = map_get(&r->seen, first->hash);
+    r->out->tries += !repeated;
+    r->out->runs += repeated ? 0 : first->question.runs;
+    if (first->question.verdict == BAD && !repeated) {
       give_up(&line);
       use_up(left, first->at, first->count);
       *changed = true;
@@ -350,12 +354,18 @@ static bool prepare(Reducer *r, const HlModule *m) {
   return take_args(r, m);
 }
 
+static bool ask(Reducer *r, const HlModule *m, HlLiteral *const *args, Verdict *out) {
+  const int64_t before = r->oracle.runs;
+  const bool ok = oracle_wait(&r->oracle, m, args, out);
+  r->out->runs += r->oracle.runs - before;
+  return ok;
+}
+
 // Whether the module fails at all; that it does not is no error.
 static bool fails(Reducer *r, bool *out) {
   Verdict verdict;
   tell(r, "first try");
-  r->out->tries++;
-  if (!oracle_wait(&r->oracle, r->m, r->args, &verdict)) {
+  if (!ask(r, r->m, r->args, &verdict)) {
     goes_on(r);
     return r->stopped;
   }
@@ -379,7 +389,7 @@ static bool verify_file(Reducer *r) {
   }
   for (int k = 0; ok && k < TRIES && !r->out->verified; k++) {
     Verdict verdict;
-    ok = oracle_wait(&r->oracle, file.modules[0], args, &verdict);
+    ok = ask(r, file.modules[0], args, &verdict);
     r->out->verified = ok && verdict == BAD;
   }
   hl_replay_free(&inputs);
@@ -410,7 +420,7 @@ static bool reduce(Reducer *r) {
   keep_how(r, bad ? &r->oracle.first : &r->oracle.good);
   if (!bad && could_not_ask(r))
     return hl_error_kind(r->cx, (HlErrorKind)r->oracle.good.status, (HlPos){0}, "the test cannot be made: %s",
-                         r->oracle.good.said);
+                         r->out->how);
   if (!bad) {
     if (!r->stopped)
       r->out->end = HL_REDUCE_FINE;
@@ -428,7 +438,6 @@ bool hl_reduce(HlCx *cx, const HlModule *m, const HlTest *test, const HlReduceOp
   Reducer r = {.cx = cx, .test = test, .options = options, .out = out, .arena = hl_arena_new(), .started = hl_now()};
   const bool ok = prepare(&r, m) && reduce(&r);
   out->seconds = hl_now() - r.started;
-  out->runs = r.oracle.runs;
   if (r.m && ok && out->end != HL_REDUCE_FINE) {
     out->m = r.m;
     out->after = hl_count_instructions(r.m);
