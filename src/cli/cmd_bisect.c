@@ -37,7 +37,8 @@ static void found_text(const Job *job, const HlBisection *b) {
   printf("%spass %s", xla ? "XLA's " : "", b->pass);
   if (b->pipeline && *b->pipeline && strcmp(b->pipeline, "passes") != 0)
     printf(" of %s", b->pipeline);
-  printf(b->crashed ? ", the one after state %d of %d, does not end (%s)\n" : " makes state %d of %d bad (%s)\n",
+  printf(b->crashed ? ", the one after state %d of %d, does not end (%s)\n"
+                    : " makes state %d of %d bad (%s)\n",
          b->crashed ? b->n_states - 1 : b->number, b->n_states - 1, b->how ? b->how : "");
   if (r->rule) {
     printf("  rewrite %" PRId64 ": rule %s on '%s' in %s", b->fuel, r->rule, r->inst, r->comp);
@@ -67,10 +68,13 @@ static void report_text(const Job *job, const HlModule *m, const HlBisection *b)
            b->n_states - 1, b->n_states == 2 ? "" : "es");
     break;
   case HL_BISECT_BAD_FIRST:
-    printf("module %s is bad before any pass (%s): 'hilo reduce' makes it small\n", m->name->text, b->how);
+    printf("module %s is bad before any pass (%s): 'hilo reduce' makes it small\n", m->name->text,
+           b->how);
     break;
   case HL_BISECT_BEHIND:
-    printf("XLA's passes keep module %s good, and what comes of it is bad: the fault is behind them\n", m->name->text);
+    printf(
+        "XLA's passes keep module %s good, and what comes of it is bad: the fault is behind them\n",
+        m->name->text);
     break;
   default: found_text(job, b);
   }
@@ -137,13 +141,15 @@ static int bisect_module(Job *job, const HlFile *file, const HlModule *m) {
 
 static bool read_options(Cli *cli, Job *job) {
   HlTest *test = &job->test;
-  if (!cli_read_test(cli, job->arena, test) || !cli_read_passes(cli, job->arena, &job->passes) || !cli_has_partitions(cli))
+  if (!cli_read_test(cli, job->arena, test) || !cli_read_passes(cli, job->arena, &job->passes) ||
+      !cli_has_partitions(cli))
     return false;
   const bool xla = cli_flag(cli, "--xla-passes");
   if (!job->passes.text && !xla)
     return cli_usage(cli, "say whose passes: --passes, --pipeline or --xla-passes") == CLI_OK;
   if (job->passes.text && xla)
-    return cli_usage(cli, "--xla-passes are all of XLA's: give neither --passes nor --pipeline") == CLI_OK;
+    return cli_usage(cli, "--xla-passes are all of XLA's: give neither --passes nor --pipeline") ==
+           CLI_OK;
   if (test->ask == HL_ASK_RUN && !test->compare && test->bad == HL_BAD_SAME)
     test->ask = HL_ASK_EXPECT;
   job->options = (HlBisectOptions){.passes = job->passes.text,
@@ -197,7 +203,8 @@ static int run(Cli *cli) {
 static const CliOption options[] = {
     {"--passes", "LIST", "passes to run, as of 'hilo opt'"},
     CLI_PASSES_OPTIONS,
-    {"--xla-passes", NULL, "XLA's own passes for the cpu: jaxlib compiles once and dumps its states (--python)"},
+    {"--xla-passes", NULL,
+     "XLA's own passes for the cpu: jaxlib compiles once and dumps its states (--python)"},
     CLI_TEST_OPTIONS,
     {"-o", "DIR", "write the state before and the first bad one there: good.hlo, bad.hlo"},
     {"--args", "A.npz", "arguments a0, a1, ...; default: recorded or made up"},
@@ -213,21 +220,25 @@ const CliCommand cli_bisect = {
     .usage = "FILE --passes=LIST|--pipeline=NAME|--xla-passes [-- COMMAND...]",
     .summary = "find the first bad pass and rewrite",
     .about =
-        "Runs passes over the module and finds, by halving, the first after which it is bad, and of "
+        "Runs passes over the module and finds, by halving, the first after which it is bad, and "
+        "of "
         "that pass the\n"
         "first rewrite. Bad is what the command says by an exit status other than 0 (as of 'hilo "
         "reduce'); without one,\n"
         "that the interpreter gives other results than for the module as it came. A pass that "
         "crashes or hangs is found,\n"
-        "too. With --xla-passes they are XLA's: jaxlib compiles the module and dumps its state after "
+        "too. With --xla-passes they are XLA's: jaxlib compiles the module and dumps its state "
+        "after "
         "every pass; the states\n"
         "are judged here, and XLA compiles again without the pass that was found. Exit status 1: "
         "something was found.",
     .examples =
         "  hilo bisect m.hlo --pipeline=gpu                      which pass changes a result\n"
         "  hilo bisect m.hlo --pipeline=cpu -o d -- ./is_bad.sh  after which the script complains\n"
-        "  hilo bisect m.hlo --pipeline=cpu-native --mismatch=cpu   after which the cpu's code is wrong\n"
-        "  hilo bisect m.hlo --xla-passes --python=venv/bin/python  which of XLA's changes a result\n",
+        "  hilo bisect m.hlo --pipeline=cpu-native --mismatch=cpu   after which the cpu's code is "
+        "wrong\n"
+        "  hilo bisect m.hlo --xla-passes --python=venv/bin/python  which of XLA's changes a "
+        "result\n",
     .options = options,
     .reports = true,
     .run = run,

@@ -1,4 +1,4 @@
-// tool/bisect.c: the first pass, and the first rewrite, after which a module is bad.
+// tool/shrink/bisect.c: the first pass, and the first rewrite, after which a module is bad.
 //
 // First the passes run once, in a child, which writes down the steps as they come; where it dies, the pass that was next is
 // the one. Then halving over the steps, then over the fuel between the rewrites before the step and after it.
@@ -17,9 +17,14 @@
 #include "hilo/npy.h"
 #include "hilo/replay.h"
 #include "hilo/text.h"
-#include "tool/bisect.h"
+#include "tool/shrink/bisect.h"
 
 static const double survey_limit = 3600;  // seconds
+
+// Of runs that are no tests: a pass may hang in them, too.
+static double own_limit(const Bisect *b) {
+  return b->test.time_limit > 0 ? 10 * b->test.time_limit : survey_limit;
+}
 
 void bisect_tell(const Bisect *b, const char *what) {
   if (b->options->progress)
@@ -30,7 +35,7 @@ void bisect_tell(const Bisect *b, const char *what) {
 
 typedef struct Run {
   Bisect *b;
-  int until;         // the outer step after which it stops; -1: to the end
+  int until;  // the outer step after which it stops; -1: to the end
   HlMaybeInt fuel;
   const char *path;  // where the state is to be written
   bool writes;       // steps are written down
@@ -59,7 +64,8 @@ static bool after_step(void *user, const HlModule *m, const HlStep *step) {
   return !run->stopped;
 }
 
-static void at_rewrite(void *user, const char *pass, const char *rule, const HlInst *inst, const HlInst *with) {
+static void at_rewrite(void *user, const char *pass, const char *rule, const HlInst *inst,
+                       const HlInst *with) {
   Run *run = user;
   if (++run->n_rewrites != run->shown)
     return;
@@ -103,7 +109,8 @@ static HlModule *make_state(void *user) {
 bool bisect_ask(Bisect *b, HlModule *(*make)(void *user), void *user, Verdict *out) {
   Question q = {0};
   b->out->states++;
-  const bool ok = oracle_ask_made(&b->oracle, &q, make, user, b->args, b->n_args) && oracle_finish(&q);
+  const bool ok =
+      oracle_ask_made(&b->oracle, &q, make, user, b->args, b->n_args) && oracle_finish(&q);
   *out = q.verdict;
   oracle_drop(&q);
   return ok;
@@ -114,8 +121,8 @@ bool bisect_ask_module(Bisect *b, const HlModule *m, Verdict *out) {
   return oracle_wait(&b->oracle, m, b->args, out);
 }
 
-bool bisect_halve(Bisect *b, int64_t low, int64_t high, bool (*ask)(Bisect *b, int64_t number, Verdict *out),
-                  int64_t *found) {
+bool bisect_halve(Bisect *b, int64_t low, int64_t high,
+                  bool (*ask)(Bisect *b, int64_t number, Verdict *out), int64_t *found) {
   while (low + 1 < high) {
     const int64_t middle = low + (high - low) / 2;
     Verdict verdict;
@@ -186,7 +193,9 @@ static void read_steps(Bisect *b, char *text) {
       *next++ = 0;
     if (strncmp(line, "step\t", 5) != 0 || fields_of(line, field, 7) != 7)
       continue;
-    const BisectStep step = {.pipeline = keep(b, field[4]), .pass = keep(b, field[5]), .outer = atoi(field[1]),
+    const BisectStep step = {.pipeline = keep(b, field[4]),
+                             .pass = keep(b, field[5]),
+                             .outer = atoi(field[1]),
                              .rewrites = strtoll(field[2], NULL, 10)};
     if (atoi(field[3]))
       vec_push(&steps, step);
@@ -205,8 +214,7 @@ static bool find_steps(Bisect *b) {
   char log[320];
   snprintf(log, sizeof log, "%s/steps", b->oracle.dir.path);
   Run run = {.b = b, .until = -1, .writes = true};
-  Child child = {.log = log, .time_limit = b->test.time_limit > 0 ? 10 * b->test.time_limit : survey_limit,
-                 .memory_limit = b->test.memory_limit};
+  Child child = {.log = log, .time_limit = own_limit(b), .memory_limit = b->test.memory_limit};
   const ChildJob job = {.work = survey, .user = &run};
   bisect_tell(b, "running all passes");
   if (!child_start(b->cx, &child, &job) || !child_wait(b->cx, &child))
@@ -216,7 +224,8 @@ static bool find_steps(Bisect *b) {
   unlink(log);
   if (child.end == CHILD_EXITED && child.status != 0) {
     const char *why = text.at ? strstr(text.at, "error\t") : NULL;
-    hl_error_kind(b->cx, (HlErrorKind)child.status, (HlPos){0}, "the passes cannot be run: %s", why ? why + 6 : "no reason given");
+    hl_error_kind(b->cx, (HlErrorKind)child.status, (HlPos){0}, "the passes cannot be run: %s",
+                  why ? why + 6 : "no reason given");
     hl_buf_free(&text);
     return false;
   }
@@ -231,9 +240,11 @@ static bool find_steps(Bisect *b) {
 
 static void read_rewrite(Bisect *b, char *text) {
   char *at = strstr(text, "rewrite\t"), *field[6];
-  char *before = strstr(text, "\nbefore\n"), *after = strstr(text, "\nafter\n"), *end = strstr(text, "\nend\n");
+  char *before = strstr(text, "\nbefore\n"), *after = strstr(text, "\nafter\n"),
+       *end = strstr(text, "\nend\n");
   if (before && after && end) {
-    b->out->rewrite.before = hl_arena_strndup(b->out->arena, before + 8, (size_t)(after - before - 8));
+    b->out->rewrite.before =
+        hl_arena_strndup(b->out->arena, before + 8, (size_t)(after - before - 8));
     b->out->rewrite.after = hl_arena_strndup(b->out->arena, after + 7, (size_t)(end - after - 7));
   }
   char *line_end = at ? strchr(at, '\n') : NULL;
@@ -255,7 +266,7 @@ static bool show_rewrite(Bisect *b, int64_t number) {
   char log[320];
   snprintf(log, sizeof log, "%s/rewrite", b->oracle.dir.path);
   Run run = {.b = b, .until = guilty_outer(b), .fuel = {true, number}, .shown = number};
-  Child child = {.log = log, .time_limit = survey_limit};
+  Child child = {.log = log, .time_limit = own_limit(b)};
   const ChildJob job = {.work = survey, .user = &run};
   if (!child_start(b->cx, &child, &job) || !child_wait(b->cx, &child))
     return false;
@@ -335,7 +346,7 @@ static bool write_with(Bisect *b, int64_t fuel, const char **path) {
   char log[320];
   snprintf(log, sizeof log, "%s/write", b->oracle.dir.path);
   Run run = {.b = b, .until = guilty_outer(b), .fuel = {true, fuel}, .path = *path};
-  Child child = {.log = log, .time_limit = survey_limit};
+  Child child = {.log = log, .time_limit = own_limit(b)};
   const ChildJob job = {.work = write_state, .user = &run};
   if (!child_start(b->cx, &child, &job) || !child_wait(b->cx, &child))
     return false;
@@ -436,7 +447,7 @@ static bool expect_results(Bisect *b) {
                          "'hilo opt --check-each' does that, or give a command");
   b->test.expect = hl_arena_printf(b->out->arena, "%s/expect.npz", b->oracle.dir.path);
   snprintf(log, sizeof log, "%s/expect", b->oracle.dir.path);
-  Child child = {.log = log, .time_limit = survey_limit, .memory_limit = b->test.memory_limit};
+  Child child = {.log = log, .time_limit = own_limit(b), .memory_limit = b->test.memory_limit};
   const ChildJob job = {.work = write_expected, .user = b};
   bisect_tell(b, "evaluating the module");
   if (!child_start(b->cx, &child, &job) || !child_wait(b->cx, &child))
@@ -444,8 +455,9 @@ static bool expect_results(Bisect *b) {
   HlBuf text = {0};
   const bool ok = child.end == CHILD_EXITED && child.status == 0;
   if (!ok)
-    hl_error_kind(b->cx, child.end == CHILD_EXITED ? (HlErrorKind)child.status : HL_FAILED, (HlPos){0},
-                  "the module cannot be evaluated: %s", oracle_read_log(log, &text) ? text.at : "");
+    hl_error_kind(b->cx, child.end == CHILD_EXITED ? (HlErrorKind)child.status : HL_FAILED,
+                  (HlPos){0}, "the module cannot be evaluated: %s",
+                  oracle_read_log(log, &text) ? text.at : "");
   hl_buf_free(&text);
   return ok;
 }
@@ -470,7 +482,8 @@ static bool bisect(Bisect *b) {
   return b->options->xla ? bisect_xla(b) : bisect_passes(b);
 }
 
-bool hl_bisect(HlCx *cx, const HlModule *m, const HlTest *test, const HlBisectOptions *options, HlBisection *out) {
+bool hl_bisect(HlCx *cx, const HlModule *m, const HlTest *test, const HlBisectOptions *options,
+               HlBisection *out) {
   *out = (HlBisection){.arena = hl_arena_new()};
   Bisect b = {.cx = cx, .m = m, .test = *test, .options = options, .out = out};
   const double start = hl_now();

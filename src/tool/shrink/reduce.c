@@ -1,11 +1,11 @@
-// tool/reduce.c: shrinks a module that fails as long as it fails.
+// tool/shrink/reduce.c: shrinks a module that fails as long as it fails.
 //
-// Delta debugging: a move (tool/reduce.h) lists things that might be given up; all of them are tried at once, then each
+// Delta debugging: a move (tool/shrink/reduce.h) lists things that might be given up; all of them are tried at once, then each
 // half, each quarter, down to one by one, and whatever goes stays away. Moves come in order of what they take away, and the
 // whole round is done again until it changes nothing.
 //
 // Candidates are made here, by copying the best module and editing the copy, and asked about in child processes
-// (tool/oracle.h), several at a time: they are the ones that come next if all before them turn out not to fail. Verdicts are
+// (tool/shrink/oracle.h), several at a time: they are the ones that come next if all before them turn out not to fail. Verdicts are
 // taken in that order, so that the result is the same whatever the number of processes; where one fails, the others are given
 // up. The best is in its file from the moment it is known.
 
@@ -18,7 +18,7 @@
 #include "hilo/replay.h"
 #include "hilo/text.h"
 #include "hilo/verify.h"
-#include "tool/reduce.h"
+#include "tool/shrink/reduce.h"
 
 enum { MOST_ROUNDS = 30, MOST_JOBS = 64 };
 
@@ -30,7 +30,7 @@ typedef struct Candidate {
   int n_args;
   uint64_t hash;
   HlBuf what;
-  int at, count;     // of the list of things left
+  int at, count;  // of the list of things left
   Question question;
 } Candidate;
 
@@ -101,7 +101,7 @@ static bool make(Reducer *r, const Move *move, const int *thing, int n, Candidat
   hl_complete_entry_layout(c->m);
   reduce_schedule(c->m);
   bool ok = is_less(r, move, c->m) && has_args(r, move, thing, n, c);
-  if (ok && !(ok = is_valid(r, c->m)))
+  if (ok && r->is_valid && !(ok = is_valid(r, c->m)))
     r->out->invalid++;
   if (ok) {
     c->hash = hash_of(r, c);
@@ -296,9 +296,10 @@ static bool run_phase(Reducer *r, bool (*phase)(Reducer *)) {
 }
 
 static void run_rounds(Reducer *r) {
-  static bool (*const phases[])(Reducer *) = {
-      reduce_results, reduce_entry, reduce_cut,       reduce_results,   reduce_zeros, reduce_inline,
-      reduce_cut,     reduce_operands, reduce_effects, reduce_constants, reduce_sizes, reduce_others};
+  static bool (*const phases[])(Reducer *) = {reduce_results,   reduce_entry,    reduce_cut,
+                                              reduce_results,   reduce_zeros,    reduce_inline,
+                                              reduce_cut,       reduce_operands, reduce_effects,
+                                              reduce_constants, reduce_sizes,    reduce_others};
   for (int round = 0; round < MOST_ROUNDS && fails_still(r); round++) {
     const int64_t before = size_of_best(r);
     bool changed = false;
@@ -344,6 +345,7 @@ static bool prepare(Reducer *r, const HlModule *m) {
   if (!r->m)
     return false;
   hl_unique_names(r->m);
+  r->is_valid = is_valid(r, r->m);
   r->out->before = r->out->after = hl_count_instructions(m);
   r->out->file = hl_arena_printf(r->out->arena, "%s", r->options->out);
   if (!oracle_open(r->cx, r->test, &r->oracle))
@@ -419,8 +421,8 @@ static bool reduce(Reducer *r) {
     return false;
   keep_how(r, bad ? &r->oracle.first : &r->oracle.good);
   if (!bad && could_not_ask(r))
-    return hl_error_kind(r->cx, (HlErrorKind)r->oracle.good.status, (HlPos){0}, "the test cannot be made: %s",
-                         r->out->how);
+    return hl_error_kind(r->cx, (HlErrorKind)r->oracle.good.status, (HlPos){0},
+                         "the test cannot be made: %s", r->out->how);
   if (!bad) {
     if (!r->stopped)
       r->out->end = HL_REDUCE_FINE;
@@ -435,7 +437,12 @@ static bool reduce(Reducer *r) {
 bool hl_reduce(HlCx *cx, const HlModule *m, const HlTest *test, const HlReduceOptions *options,
                HlReduction *out) {
   *out = (HlReduction){.arena = hl_arena_new()};
-  Reducer r = {.cx = cx, .test = test, .options = options, .out = out, .arena = hl_arena_new(), .started = hl_now()};
+  Reducer r = {.cx = cx,
+               .test = test,
+               .options = options,
+               .out = out,
+               .arena = hl_arena_new(),
+               .started = hl_now()};
   const bool ok = prepare(&r, m) && reduce(&r);
   out->seconds = hl_now() - r.started;
   if (r.m && ok && out->end != HL_REDUCE_FINE) {

@@ -1,11 +1,10 @@
-// tool/bisect_xla.c: the first bad pass of XLA's.
+// tool/shrink/bisect_xla.c: the first bad pass of XLA's.
 //
 // XLA compiles the module once, and dumps its state after each pass; the states are read and asked about like any module.
 // So the one who judges XLA's passes is the interpreter here, or the command, and not XLA's code. Where no state is bad and
 // what XLA computes is, the fault lies behind its passes. Last XLA compiles once more without the pass that was found
 // (--xla_disable_hlo_passes), which tells whether it is its fault alone.
 
-#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/vec.h"
 #include "hilo/replay.h"
-#include "tool/bisect.h"
-#include "tool/xla.h"
+#include "tool/shrink/bisect.h"
+#include "tool/shrink/xla.h"
 
 static const double compile_limit = 3600;  // seconds
 
@@ -29,10 +29,11 @@ typedef VEC(Dumped) Dumps;
 // module_0003.jit_f.0017.simplification.after_algsimp.before_dce.txt
 static bool read_name(HlArena *arena, const char *folder, const char *name, Dumped *out) {
   const char *after = strstr(name, ".after_"), *number = NULL;
-  const char *before = after ? strstr(after, ".before_") : NULL, *end = before ? strstr(before, ".txt") : NULL;
-  for (const char *at = name; after && at < after; at++)
-    if (at[0] == '.' && isdigit((unsigned char)at[1]) && isdigit((unsigned char)at[2]) && isdigit((unsigned char)at[3]) &&
-        isdigit((unsigned char)at[4]) && at[5] == '.')
+  const char *before = after ? strstr(after, ".before_") : NULL,
+             *end = before ? strstr(before, ".txt") : NULL;
+  for (const char *at = name; after && at + 5 < after; at++)
+    if (at[0] == '.' && is_digit(at[1]) && is_digit(at[2]) && is_digit(at[3]) && is_digit(at[4]) &&
+        at[5] == '.')
       number = at;
   const char *dot = strchr(name, '.');
   if (!end || end[4] || !number || !dot || strncmp(name, "module_", 7) != 0 || number + 6 > after)
@@ -86,18 +87,20 @@ static void list_dumps(Bisect *b, const char *folder, Dumps *out) {
 // --- Compiling ------------------------------------------------------------------------------------------------
 
 // XLA compiles and runs the module, dumping what it does into `folder`. False after reporting.
-static bool compile(Bisect *b, const char *name, const char *folder, const char *disabled, Child *child) {
+static bool compile(Bisect *b, const char *name, const char *folder, const char *disabled,
+                    Child *child) {
   HlArena *arena = b->out->arena;
   char log[320];
   snprintf(log, sizeof log, "%s/%s.log", b->oracle.dir.path, name);
   const XlaRun run = {.python = b->test.python,
                       .folder = b->oracle.dir.path,
                       .name = name,
-                      .flags = hl_arena_printf(arena,
-                                               "--xla_dump_to=%s --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.* "
-                                               "--xla_dump_large_constants%s%s %s",
-                                               folder, disabled ? " --xla_disable_hlo_passes=" : "",
-                                               disabled ? disabled : "", b->test.xla_flags ? b->test.xla_flags : "")};
+                      .flags = hl_arena_printf(
+                          arena,
+                          "--xla_dump_to=%s --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.* "
+                          "--xla_dump_large_constants%s%s %s",
+                          folder, disabled ? " --xla_disable_hlo_passes=" : "",
+                          disabled ? disabled : "", b->test.xla_flags ? b->test.xla_flags : "")};
   if (!xla_prepare(b->cx, b->m, b->args, &run))
     return false;
   char **env, **argv = xla_command(arena, b->m, &run, &env);
@@ -142,7 +145,8 @@ static void take_steps(Bisect *b, const Dumps *dumps) {
   b->n = 0;
   for (int k = 0; k < dumps->n; k++)
     if (strcmp(dumps->at[k].pass, "pipeline-start") != 0)
-      b->step[b->n++] = (BisectStep){.pipeline = dumps->at[k].pipeline, .pass = dumps->at[k].pass, .file = dumps->at[k].file};
+      b->step[b->n++] = (BisectStep){
+          .pipeline = dumps->at[k].pipeline, .pass = dumps->at[k].pass, .file = dumps->at[k].file};
 }
 
 // What XLA has computed, beside what is expected.
