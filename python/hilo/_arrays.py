@@ -9,6 +9,7 @@ import numpy as np
 
 _PLAIN = {"pred": "bool", "f16": "float16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
           "bf16": "bfloat16"}
+_SIGNED_BELOW_A_BYTE = ("int1", "int2", "int4")  # ml_dtypes leaves their sign out of the upper bits, where Hilo has it
 _dtypes: dict[str, np.dtype] = {}
 
 
@@ -62,8 +63,9 @@ def view(address: int, dtype: np.dtype, dims: tuple[int, ...]) -> np.ndarray:
 
 
 def copy(address: int, dtype: np.dtype, dims: tuple[int, ...]) -> np.ndarray:
-  """The same as an array of its own."""
-  return view(address, dtype, dims).copy()
+  """The same as an array of its own, as ml_dtypes has it."""
+  array = view(address, dtype, dims)
+  return array.astype(np.int8).astype(dtype) if dtype.name in _SIGNED_BELOW_A_BYTE else array.copy()
 
 
 def to_array(value: Any, dtype: np.dtype, dims: tuple[int, ...], what: str) -> np.ndarray:
@@ -77,4 +79,6 @@ def to_array(value: Any, dtype: np.dtype, dims: tuple[int, ...], what: str) -> n
     raise TypeError(f"{what} has elements of {array.dtype}; expected {dtype}")
   if array.shape != dims:
     raise TypeError(f"{what} has the sizes {list(array.shape)}; expected {list(dims)}")
+  if array.dtype.name in _SIGNED_BELOW_A_BYTE:
+    array = array.astype(np.int8).view(array.dtype)
   return np.require(array, requirements=["C", "A"])

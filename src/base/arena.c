@@ -8,7 +8,8 @@
 // huge pages where the system has them: touching fresh memory page by page costs about as much as
 // all that is then done with it. A few large chunks of arenas that are gone are kept for the next ones,
 // and cleared when they are taken: a virtual machine's first touch of a page can cost thirty times as
-// much. Under the address sanitizer all memory past `used` is poisoned.
+// much. So are some of the small ones, which calloc would clear whole, and give back to the system.
+// Under the address sanitizer all memory past `used` is poisoned, and nothing is kept.
 
 #include "base/compiler.h"
 #include "base/memory.h"
@@ -17,6 +18,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #if defined(__linux__) && !defined(HL_HAS_ASAN)
 #include <sys/mman.h>
 #endif
@@ -62,6 +64,66 @@ static void cut_chunk(Chunk *chunk, size_t used) {
   chunk->used = used;
 }
 
+// --- Chunks of arenas that are gone -----------------------------------------------------------------
+
+static bool put_in(_Atomic(Chunk *) *place, int n, Chunk *chunk) {
+  for (int k = 0; k < n; k++) {
+    Chunk *none = NULL;
+    if (atomic_compare_exchange_strong(&place[k], &none, chunk))
+      return true;
+  }
+  return false;
+}
+
+// All zero again.
+static Chunk *take_from(_Atomic(Chunk *) *place, int n) {
+  for (int k = 0; k < n; k++) {
+    Chunk *chunk = atomic_load_explicit(&place[k], memory_order_relaxed)
+                       ? atomic_exchange(&place[k], NULL)
+                       : NULL;
+    if (!chunk)
+      continue;
+    cut_chunk(chunk, 0);
+    return chunk;
+  }
+  return NULL;
+}
+
+#if defined(HL_HAS_ASAN)
+enum { SMALL_SIZES = 0, SMALL_KEPT = 1 };
+#else
+enum { SMALL_SIZES = 3, SMALL_KEPT = 8 };  // 16, 64 and 256 KiB
+#endif
+static _Atomic(Chunk *) kept_small[SMALL_SIZES + 1][SMALL_KEPT];
+
+// Where chunks of a size from the heap are kept; NULL if they are not.
+static _Atomic(Chunk *) *small_of(size_t total) {
+  for (int k = 0; k < SMALL_SIZES; k++)
+    if (total == FIRST_CHUNK << 2 * (k + 1))
+      return kept_small[k];
+  return NULL;
+}
+
+static Chunk *take_small(const HlArena *arena, size_t total) {
+  _Atomic(Chunk *) *place = small_of(total);
+  base_look();
+  if (!base_may_allocate())
+    base_out_of_memory(total);
+  Chunk *chunk = place ? take_from(place, SMALL_KEPT) : NULL;
+  chunk = chunk ? chunk : calloc(1, total);
+  if (!chunk)
+    base_out_of_memory(total);
+  base_made(arena, chunk, NULL, 0);
+  return chunk;
+}
+
+static void free_small(Chunk *chunk) {
+  _Atomic(Chunk *) *place = small_of(sizeof *chunk + chunk->size);
+  base_unmade(chunk);
+  if (!place || !put_in(place, SMALL_KEPT, chunk))
+    free(chunk);
+}
+
 #if defined(MADV_HUGEPAGE)
 static void unmap(void *at, int64_t size) {
   munmap(at, (size_t)size);
@@ -80,25 +142,13 @@ static _Atomic(Chunk *) *kept_of(size_t size, int *n) {
 static bool put_kept(Chunk *chunk) {
   int n;
   _Atomic(Chunk *) *of_size = kept_of(chunk->mapped, &n);
-  for (int k = 0; k < n; k++) {
-    Chunk *none = NULL;
-    if (atomic_compare_exchange_strong(&of_size[k], &none, chunk))
-      return true;
-  }
-  return false;
+  return put_in(of_size, n, chunk);
 }
 
 static Chunk *take_kept(size_t size) {
   int n;
   _Atomic(Chunk *) *of_size = kept_of(size, &n);
-  for (int k = 0; k < n; k++) {
-    Chunk *chunk = atomic_exchange(&of_size[k], NULL);
-    if (!chunk)
-      continue;
-    cut_chunk(chunk, 0);
-    return chunk;
-  }
-  return NULL;
+  return take_from(of_size, n);
 }
 
 static Chunk *map_chunk(size_t size) {
@@ -151,7 +201,7 @@ static void free_chunk(HlArena *arena, Chunk *chunk) {
     return;
   }
 #endif
-  base_free(chunk);
+  free_small(chunk);
 }
 
 void hl_arena_free(HlArena *arena) {
@@ -193,7 +243,7 @@ static Chunk *new_chunk(HlArena *arena, size_t size) {
     arena->next *= arena->next == SMALL_CHUNK ? 8 : 4;
   chunk = map_huge(arena, &total);
   if (!chunk)
-    chunk = base_alloc_as(arena, total);
+    chunk = take_small(arena, total);
   chunk->size = total - sizeof *chunk;
   arena->reserved += total;
   HL_POISON(chunk_memory(chunk), chunk->size);

@@ -7,30 +7,40 @@
 #include "base/number.h"
 #include "hilo/pass.h"
 
-// The value of `name` in "a=1 b c=x"; n is -1 when it is not there. A bare name is "true".
+// The value of `name` in "a=1 b c=x"; `at` is NULL when it is not there. A bare name is "true".
 static HlStr find(const char *options, const char *name) {
-  size_t length = strlen(name);
   for (const char *at = options; at && *at;) {
-    size_t n = strcspn(at, " ");
-    if (n >= length && memcmp(at, name, length) == 0 && (n == length || at[length] == '='))
-      return n == length ? hl_str("true") : (HlStr){at + length + 1, n - length - 1};
-    at += n;
-    at += strspn(at, " ");
+    const char *own = name;
+    while (*own && *at == *own)
+      at++, own++;
+    const bool is_it = !*own && (*at == '=' || *at == ' ' || !*at), has_value = *at == '=';
+    const char *value = at + has_value;
+    while (*at && *at != ' ')
+      at++;
+    if (is_it)
+      return has_value ? (HlStr){value, (size_t)(at - value)} : hl_str("true");
+    while (*at == ' ')
+      at++;
   }
   return (HlStr){0};
 }
 
-const char *hl_pass_text(const HlPass *p, const char *name) {
+static HlStr value_of(const HlPass *p, const char *name) {
   HlStr value = find(p->args, name);
   if (!value.at)
     value = find(p->info->options, name);
   assert(value.at);
+  return value;
+}
+
+const char *hl_pass_text(const HlPass *p, const char *name) {
+  const HlStr value = value_of(p, name);
   return hl_arena_strndup(p->arena, value.at, value.n);
 }
 
 bool hl_pass_flag(const HlPass *p, const char *name) {
-  const char *text = hl_pass_text(p, name);
-  return strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
+  const HlStr value = value_of(p, name);
+  return hl_str_is(value, "true") || hl_str_is(value, "1");
 }
 
 bool hl_pass_since(const HlPass *p, HlDialect release) {

@@ -71,9 +71,10 @@ static bool same_name(HlStr name, const char *row) {
   }
 }
 
+// Most rows differ in the first letter.
 const HlPassInfo *hl_pass_find(const HlPassTable *table, HlStr name) {
-  for (int k = 0; k < table->n; k++)
-    if (hl_str_is(name, table->at[k].name))
+  for (int k = 0; name.n > 0 && k < table->n; k++)
+    if (*table->at[k].name == *name.at && hl_str_is(name, table->at[k].name))
       return &table->at[k];
   for (int k = 0; k < table->n; k++)
     if (same_name(name, table->at[k].name))

@@ -8,6 +8,7 @@
 
 #include "eval/custom.h"
 #include "pjrt/ffi.h"
+#include "pjrt/strides.h"
 
 static _Atomic(HiloCallback) call_python;
 
@@ -70,6 +71,11 @@ bool callback_kernel(HlCx *cx, void *user, const HlInst *inst, const HlLiteral *
   const bool good =
       call(callable, n_operands, operand, n_results, result, error, sizeof error) == 0;
   dispatch_blocks(false);
+  for (int k = 0; k < n_results; k++) {
+    HlLiteral *value = custom_result(out, k);
+    if (hl_is_array_dtype(value->shape->dtype))
+      elements_take(value->shape->dtype, value->data, (size_t)hl_literal_bytes(value));
+  }
   hl_arena_release(scratch, mark);
   return good || hl_error_kind(cx, HL_FAILED, hl_pos(inst), "%s", error);
 }

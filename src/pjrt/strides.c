@@ -1,4 +1,5 @@
-// pjrt/strides.c: copies of arrays between orders of dimensions. Strides may be 0 and negative, as NumPy has them.
+// pjrt/strides.c: copies of arrays between orders of dimensions, and between the host's form of elements and ours. Strides may be 0
+// and negative, as NumPy has them.
 
 #include <string.h>
 
@@ -107,4 +108,27 @@ void strides_copy(void *to, const int64_t *to_stride, const void *from, const in
     if (d < 0)
       return;
   }
+}
+
+// --- Elements below a byte -----------------------------------------------------------------------------
+
+bool elements_differ(HlDtype dtype) {
+  return hl_is_integral(dtype) && hl_dtype_info[dtype].bits < 8;
+}
+
+void elements_give(HlDtype dtype, void *at, size_t n) {
+  const unsigned mask = (1u << hl_dtype_info[dtype].bits % 8) - 1;
+  uint8_t *byte = at;
+  for (size_t k = 0; elements_differ(dtype) && k < n; k++)
+    byte[k] = (uint8_t)(byte[k] & mask);
+}
+
+void elements_take(HlDtype dtype, void *at, size_t n) {
+  elements_give(dtype, at, n);
+  if (!elements_differ(dtype) || !hl_is_signed(dtype))
+    return;
+  const unsigned sign = 1u << (hl_dtype_info[dtype].bits - 1);
+  uint8_t *byte = at;
+  for (size_t k = 0; k < n; k++)
+    byte[k] = (uint8_t)((byte[k] ^ sign) - sign);
 }

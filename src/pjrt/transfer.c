@@ -79,12 +79,13 @@ PJRT_Error *PJRT_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Ar
     strides_row_major(&array, from);
   const bool as_it_is = strides_equal(&array, from, to);
   if (as_it_is && args->host_buffer_semantics >= PJRT_IMMUTABLE_ZERO_COPY && array.bytes > 0 &&
-      (uintptr_t)args->data % ALIGNMENT == 0)
+      (uintptr_t)args->data % ALIGNMENT == 0 && !elements_differ(array.dtype))
     return lend(args, memory, &array);
   Storage *storage = storage_new(args->client, array.bytes);
   if (!storage)
     return transfer_no_memory(array.bytes);
   strides_copy(storage->data, to, args->data, from, array.dim, array.rank, bytes);
+  elements_take(array.dtype, storage->data, array.bytes);
   args->done_with_host_buffer = event_done(NULL);
   args->buffer = buffer_new(memory, &array, storage, event_done(NULL));
   return args->buffer ? NULL : transfer_no_memory(sizeof *args->buffer);
@@ -172,17 +173,43 @@ typedef struct Copy {
   PJRT_Event *done;
 } Copy;
 
+// By way of a copy in the host's form.
+static Fault *give_other_form(const Copy *copy) {
+  static const char text[] = "out of memory for a copy in the host's form";
+  const Array *array = &copy->array;
+  void *given = malloc(array->bytes + 1);
+  if (!given)
+    return fault_new(PJRT_RESOURCE_EXHAUSTED, text, sizeof text - 1);
+  memcpy(given, copy->from->data, array->bytes);
+  elements_give(array->dtype, given, array->bytes);
+  strides_copy(copy->at, copy->to_stride, given, copy->from_stride, array->dim, array->rank,
+               hl_dtype_bytes(array->dtype));
+  free(given);
+  return NULL;
+}
+
+static Fault *copy_now(const Copy *copy) {
+  const Array *array = &copy->array;
+  void *at = copy->to ? copy->to->data : copy->at;
+  if (copy->size >= 0) {
+    memcpy(at, (char *)copy->from->data + copy->offset, (size_t)copy->size);
+    if (!copy->to)
+      elements_give(array->dtype, at, (size_t)copy->size);
+    return NULL;
+  }
+  if (!copy->to && elements_differ(array->dtype))
+    return give_other_form(copy);
+  strides_copy(at, copy->to_stride, copy->from->data, copy->from_stride, array->dim, array->rank,
+               hl_dtype_bytes(array->dtype));
+  return NULL;
+}
+
 static void do_copy(void *user, Fault *fault) {
   Copy *copy = user;
-  void *at = copy->to ? copy->to->data : copy->at;
-  if (!fault && copy->size >= 0)
-    memcpy(at, (char *)copy->from->data + copy->offset, (size_t)copy->size);
-  else if (!fault)
-    strides_copy(at, copy->to_stride, copy->from->data, copy->from_stride, copy->array.dim,
-                 copy->array.rank, hl_dtype_bytes(copy->array.dtype));
+  Fault *own = fault ? fault_ref(fault) : copy_now(copy);
   storage_unref(copy->from);
   storage_unref(copy->to);
-  event_set(copy->done, fault_ref(fault));
+  event_set(copy->done, own);
   event_unref(copy->done);
   free(copy);
 }

@@ -136,8 +136,10 @@ PJRT_Error *PJRT_AsyncHostToDeviceTransferManager_TransferData(
   error = begin(args->transfer_manager, filled, args->is_last_transfer);
   if (error)
     return error;
+  char *at = (char *)filled->storage->data + args->offset;
   if (args->transfer_size > 0)
-    memcpy((char *)filled->storage->data + args->offset, args->data, (size_t)args->transfer_size);
+    memcpy(at, args->data, (size_t)args->transfer_size);
+  elements_take(filled->array.dtype, at, (size_t)args->transfer_size);
   end(args->transfer_manager, filled);
   args->done_with_h2d_transfer = event_done(NULL);
   return NULL;
@@ -167,6 +169,7 @@ PJRT_Error *PJRT_AsyncHostToDeviceTransferManager_TransferLiteral(
   strides_of(own, to);
   strides_copy(filled->storage->data, to, args->data, from, own->dim, own->rank,
                hl_dtype_bytes(own->dtype));
+  elements_take(own->dtype, filled->storage->data, own->bytes);
   end(args->transfer_manager, filled);
   args->done_with_h2d_transfer = event_done(NULL);
   return NULL;
@@ -381,6 +384,8 @@ static void copy_now(void *user, Fault *fault) {
   Later *later = user;
   if (!fault && later->size > 0)
     memcpy(later->to, (char *)later->from->data + later->offset, (size_t)later->size);
+  if (!fault)
+    elements_give(later->buffer->array.dtype, later->to, (size_t)later->size);
   storage_unref(later->from);
   event_set(later->done, fault_ref(fault));
   event_unref(later->done);

@@ -50,8 +50,11 @@ static bool has_type(const Flag *flag, const WireField *f) {
 
 static void put_numbers(HlStr packed, HlBuf *out) {
   uint64_t value;
-  while (wire_varint(&packed, &value))
-    hl_buf_printf(out, "%s%" PRId64, out->n ? "," : "", (int64_t)value);
+  while (wire_varint(&packed, &value)) {
+    if (out->n)
+      hl_buf_putc(out, ',');
+    hl_buf_i64(out, (int64_t)value);
+  }
 }
 
 static void put_entry(HlStr entry, HlBuf *out) {

@@ -241,6 +241,10 @@ class Running(unittest.TestCase):
         y = m.run(x, platform=platform)
         self.assertEqual(y.dtype, x.dtype, text)
         self.assertEqual(y.tobytes(), x.T.tobytes(), text)
+    if ml_dtypes is not None:
+      m = hilo.Module("HloModule m\n\nENTRY main {\n  x = s4[3] parameter(0)\n  ROOT y = s32[3] convert(x)\n}\n")
+      for platform in ("cpu", "reference"):
+        self.assertEqual(m.run(np.array([-8, 7, -1]).astype(ml_dtypes.int4), platform=platform).tolist(), [-8, 7, -1])
 
   def test_arguments_are_checked(self):
     m = hilo.Module(SQUARES)
