@@ -1,6 +1,6 @@
-// tool/xla.c: XLA as a platform, by a small Python program that is handed to the interpreter as it stands here.
+// tool/shrink/xla.c: XLA as a platform, by a small Python program that is handed to the interpreter as it stands here.
 
-#include "tool/xla.h"
+#include "tool/shrink/xla.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -50,10 +50,12 @@ static const char driver[] =
     "proto = m.as_serialized_hlo_module_proto()\n"
     "module = _jax.mlir.xla_computation_to_mlir_module(_hlo.XlaComputation(proto))\n"
     "device = jax.local_devices()[0]\n"
-    "exe = device.client.compile_and_load(module, _jax.DeviceList((device,)), xc.CompileOptions())\n"
+    "exe = device.client.compile_and_load(module, _jax.DeviceList((device,)), "
+    "xc.CompileOptions())\n"
     "arrays = np.load(args_path)\n"
     "types = types.split(',') if types else []\n"
-    "args = [jax.device_put(arrays[f'a{k}'].astype(dtype(t)), device) for k, t in enumerate(types)]\n"
+    "args = [jax.device_put(arrays[f'a{k}'].astype(dtype(t)), device) for k, t in "
+    "enumerate(types)]\n"
     "out = exe.execute_sharded(args).disassemble_into_single_device_arrays()\n"
     "np.savez(out_path, **{f'r{k}': plain(x[0]) for k, x in enumerate(out)})\n";
 
@@ -80,9 +82,10 @@ bool xla_prepare(HlCx *cx, const HlModule *m, HlLiteral *const *args, const XlaR
                          "XLA is asked about programs of one device only");
   for (int k = 0; k < m->entry->n_params; k++)
     if (!hl_shape_is_array(m->entry->params[k]->shape))
-      return hl_error_kind(cx, HL_UNSUPPORTED, hl_pos(m->entry->params[k]),
-                           "XLA is asked about programs whose parameters are arrays only: %s is none",
-                           m->entry->params[k]->name->text);
+      return hl_error_kind(
+          cx, HL_UNSUPPORTED, hl_pos(m->entry->params[k]),
+          "XLA is asked about programs whose parameters are arrays only: %s is none",
+          m->entry->params[k]->name->text);
   const HlTextOptions full = {.large_constants = HL_ON};
   HlArena *arena = hl_arena_new();
   HlBuf text = {0};
@@ -97,10 +100,15 @@ bool xla_prepare(HlCx *cx, const HlModule *m, HlLiteral *const *args, const XlaR
 char **xla_command(HlArena *arena, const HlModule *m, const XlaRun *run, char ***env) {
   HlBuf types = {0};
   for (int k = 0; k < m->entry->n_params; k++)
-    hl_buf_printf(&types, "%s%s", k > 0 ? "," : "", hl_dtype_text(m->entry->params[k]->shape->dtype));
-  const char *words[] = {run->python ? run->python : "python3", "-c",
-                         driver, path_of(arena, run, ".hlo"), path_of(arena, run, ".npz"),
-                         xla_results(arena, run), types.at ? types.at : ""};
+    hl_buf_printf(&types, "%s%s", k > 0 ? "," : "",
+                  hl_dtype_text(m->entry->params[k]->shape->dtype));
+  const char *words[] = {run->python ? run->python : "python3",
+                         "-c",
+                         driver,
+                         path_of(arena, run, ".hlo"),
+                         path_of(arena, run, ".npz"),
+                         xla_results(arena, run),
+                         types.at ? types.at : ""};
   char **argv = HL_ARRAY(arena, char *, HL_COUNT_OF(words) + 1);
   for (int k = 0; k < HL_COUNT_OF(words); k++)
     argv[k] = hl_arena_printf(arena, "%s", words[k]);
@@ -108,7 +116,8 @@ char **xla_command(HlArena *arena, const HlModule *m, const XlaRun *run, char **
   const char *given = getenv("XLA_FLAGS");
   *env = HL_ARRAY(arena, char *, 2);
   if (run->flags)
-    (*env)[0] = hl_arena_printf(arena, "XLA_FLAGS=%s%s%s", given ? given : "", given ? " " : "", run->flags);
+    (*env)[0] = hl_arena_printf(arena, "XLA_FLAGS=%s%s%s", given ? given : "", given ? " " : "",
+                                run->flags);
   return argv;
 }
 

@@ -1,4 +1,4 @@
-// tool/child.h: work in child processes, under limits of time and memory.
+// tool/shrink/child.h: work in child processes, under limits of time and memory.
 //
 // A child is a command, or a function that runs in a copy of this process. It has a process group of its own, so that
 // whatever it starts ends with it, nothing on its standard input, and a file that takes what it prints.
@@ -9,23 +9,29 @@
 
 #include "hilo/base.h"
 
-typedef enum ChildEnd { CHILD_RUNS, CHILD_EXITED, CHILD_SIGNALLED, CHILD_TIMED_OUT, CHILD_TOO_BIG } ChildEnd;
+typedef enum ChildEnd {
+  CHILD_RUNS,
+  CHILD_EXITED,
+  CHILD_SIGNALLED,
+  CHILD_TIMED_OUT,
+  CHILD_TOO_BIG
+} ChildEnd;
 
 typedef struct Child {
   pid_t pid, owner;
-  const char *log;   // the file
+  const char *log;  // the file
   double started, seconds, looked;
-  double time_limit;       // seconds; 0: none
-  int64_t memory_limit;    // bytes of all its processes; 0: none
+  double time_limit;     // seconds; 0: none
+  int64_t memory_limit;  // bytes of all its processes; 0: none
   ChildEnd end;
-  int status;        // the exit status, or the signal
+  int status;  // the exit status, or the signal
 } Child;
 
 typedef struct ChildJob {
-  int (*work)(void *user); // what it returns is the exit status; NULL: the command alone
-  char *const *argv;       // runs then, if that was 0; ends with NULL; NULL: the function alone
+  int (*work)(void *user);  // what it returns is the exit status; NULL: the command alone
+  char *const *argv;        // runs then, if that was 0; ends with NULL; NULL: the function alone
   void *user;
-  char *const *env;        // NAME=VALUE to be set for the command, ends with NULL; NULL: none
+  char *const *env;  // NAME=VALUE to be set for the command, ends with NULL; NULL: none
 } ChildJob;
 
 // The exit status where there is no such command; "cannot run 'WORD': WHY" is what it has printed then.

@@ -1,11 +1,11 @@
-// tool/oracle.c: asks a test about modules.
+// tool/shrink/oracle.c: asks a test about modules.
 //
 // A built-in test is a function in a copy of this process, so that it costs what it computes and nothing to start; a command
 // gets the module as text. What a run printed is in a file, for patterns and for the pass that a check names.
 
-#include "tool/oracle.h"
+#include "tool/shrink/oracle.h"
 
-#include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +19,10 @@
 #include "hilo/replay.h"
 #include "hilo/session.h"
 #include "hilo/text.h"
-#include "tool/xla.h"
+#include "tool/shrink/xla.h"
 
-enum { MOST_LOG = 16 << 20, MOST_SAID = 400 };
+// A difference that is nan or infinite has an exit status of its own, so that one of numbers stays one.
+enum { MOST_LOG = 16 << 20, MOST_SAID = 400, DIFFERS_BEYOND_NUMBERS = 10 };
 static const double first_limit = 600, least_limit = 10;  // seconds
 
 // --- Files --------------------------------------------------------------------------------------------
@@ -83,13 +84,24 @@ static HlRecorded record_of(const Question *q, HlLiteral ***room) {
   return (HlRecorded){.devices = 1, .n_arguments = q->n_args, .arguments = room};
 }
 
+static int how_it_differs(const HlMismatch *mm) {
+  return mm->same_shape && isfinite(mm->actual) && isfinite(mm->expected) ? HL_DIFFERS
+                                                                          : DIFFERS_BEYOND_NUMBERS;
+}
+
 static int answer(HlCx *cx, bool ok, const HlReplay *replay) {
+  int status = 0;
   if (!ok)
     return failed(cx);
-  for (int k = 0; k < replay->n_leaves; k++)
-    if (replay->leaves[k].compared && !replay->leaves[k].mismatch.equal)
-      printf("r%d differs\n", replay->leaves[k].number);
-  return replay->n_different > 0 ? HL_DIFFERS : 0;
+  for (int k = 0; k < replay->n_leaves; k++) {
+    const HlReplayLeaf *leaf = &replay->leaves[k];
+    if (!leaf->compared || leaf->mismatch.equal)
+      continue;
+    printf("r%d differs\n", leaf->number);
+    if (status != HL_DIFFERS)
+      status = how_it_differs(&leaf->mismatch);
+  }
+  return status;
 }
 
 static int ask_run(const Question *q) {
@@ -127,7 +139,7 @@ static int ask_passes(const Question *q) {
     return failed(cx);
   if (check.differs)
     printf("pass %s, rule %s\n", check.step.pass, check.rewrite.rule ? check.rewrite.rule : "?");
-  return check.differs ? HL_DIFFERS : 0;
+  return check.differs ? how_it_differs(&check.mismatch) : 0;
 }
 
 static int ask_xla(const Question *q) {
@@ -137,8 +149,10 @@ static int ask_xla(const Question *q) {
   snprintf(name, sizeof name, "xla%d", (int)getpid());
   const XlaRun run = {test->python, q->oracle->dir.path, name, test->xla_flags};
   const int status = xla_run(cx, q->m, q->args, &run);
+  if (status > 128)  // XLA has died, and so does this
+    raise(status - 128);
   if (status != 0 && hl_cx_n_errors(cx) == 0)
-    return status;
+    return status == HL_UNSUPPORTED ? status : HL_FAILED;
   if (status != 0)
     return failed(cx);
   HlLiteral **room;
@@ -214,7 +228,8 @@ static char **words_of(HlArena *arena, const Question *q) {
     argv[n++] = (char *)(uintptr_t) "-c";
   }
   for (int k = 0; k < test->n_command; k++)
-    argv[n++] = put_in(arena, put_in(arena, test->command[k], "{}", q->file), "{args}", q->args_file);
+    argv[n++] =
+        put_in(arena, put_in(arena, test->command[k], "{}", q->file), "{args}", q->args_file);
   if (shell && !named) {
     argv[n - 1] = hl_arena_printf(arena, "%s \"$@\"", argv[n - 1]);
     argv[n++] = (char *)(uintptr_t) "sh";
@@ -286,7 +301,9 @@ static bool is_same(const Oracle *o, const Outcome *it) {
     return false;
   if (!o->has_first)  // of the tests built in other exit statuses say that they could not be made
     return it->end == CHILD_SIGNALLED ||
-           (o->test->ask == HL_ASK_COMMAND ? it->status != 0 : it->status == HL_DIFFERS);
+           (o->test->ask == HL_ASK_COMMAND
+                ? it->status != 0
+                : it->status == HL_DIFFERS || it->status == DIFFERS_BEYOND_NUMBERS);
   return it->end == o->first.end && it->status == o->first.status &&
          strcmp(it->said, o->first.said) == 0;
 }
@@ -316,9 +333,9 @@ static int need_of(const HlTest *test) {
 static bool could_run(Question *q) {
   Oracle *o = q->oracle;
   HlBuf text = {0};
-  const bool none = !o->has_first && o->test->ask == HL_ASK_COMMAND && q->child.end == CHILD_EXITED &&
-                    q->child.status == CHILD_NO_COMMAND && oracle_read_log(q->log, &text) &&
-                    strncmp(text.at, "cannot run ", 11) == 0;
+  const bool none = !o->has_first && o->test->ask == HL_ASK_COMMAND &&
+                    q->child.end == CHILD_EXITED && q->child.status == CHILD_NO_COMMAND &&
+                    oracle_read_log(q->log, &text) && strncmp(text.at, "cannot run ", 11) == 0;
   if (none)
     hl_error(o->cx, (HlPos){0}, "%.*s", (int)strcspn(text.at, "\n"), text.at);
   hl_buf_free(&text);
@@ -383,9 +400,8 @@ static bool start(Question *q) {
   Oracle *o = q->oracle;
   const int64_t memory = base_machine_memory();
   HlArena *arena = hl_arena_new();
-  const ChildJob job = {.argv = o->test->ask == HL_ASK_COMMAND ? words_of(arena, q) : NULL,
-                        .work = work,
-                        .user = q};
+  const ChildJob job = {
+      .argv = o->test->ask == HL_ASK_COMMAND ? words_of(arena, q) : NULL, .work = work, .user = q};
   q->child = (Child){.log = q->log, .time_limit = limit_of(o)};
   q->child.memory_limit = o->test->memory_limit > 0 ? o->test->memory_limit
                           : memory < INT64_MAX      ? memory / 2
@@ -403,7 +419,9 @@ static bool begin(Question *q) {
   snprintf(q->log, sizeof q->log, "%s/t%d.log", o->dir.path, number);
   const bool is_command = o->test->ask == HL_ASK_COMMAND;
   return (!is_command || q->make || write_text(q)) &&
-         (!is_command || !o->wants_args || oracle_write_args(o->cx, q->args, q->n_args, q->args_file)) && start(q);
+         (!is_command || !o->wants_args ||
+          oracle_write_args(o->cx, q->args, q->n_args, q->args_file)) &&
+         start(q);
 }
 
 bool oracle_ask(Oracle *o, Question *q, const HlModule *m, HlLiteral *const *args) {
@@ -460,7 +478,8 @@ void hl_test_rule(const HlTest *test, HlBuf *out) {
       hl_buf_printf(out, "%s%s", k > 0 ? " " : "", test->command[k]);
     break;
   case HL_ASK_RUN:
-    hl_buf_printf(out, "%s %s", test->compare ? "the interpreter against" : "running on", test->platform);
+    hl_buf_printf(out, "%s %s", test->compare ? "the interpreter against" : "running on",
+                  test->platform);
     break;
   case HL_ASK_PASSES: hl_buf_printf(out, "results before and after %s", test->passes); break;
   case HL_ASK_EXPECT: hl_buf_puts(out, "the interpreter's results"); break;

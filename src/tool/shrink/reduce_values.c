@@ -1,4 +1,4 @@
-// tool/reduce_values.c: on which values a module that shrinks is tried.
+// tool/shrink/reduce_values.c: on which values a module that shrinks is tried.
 //
 // What is cut off a module becomes a parameter, and has to have the value that it had: a wrong result may be wrong for
 // these numbers only. So the module that came is run once by the interpreter, in a child, which leaves the values of its
@@ -13,9 +13,9 @@
 #include "hilo/npy.h"
 #include "hilo/op.h"
 #include "hilo/replay.h"
-#include "tool/reduce.h"
+#include "tool/shrink/reduce.h"
 
-enum { MOST_BYTES = 4 << 20 };             // of one value
+enum { MOST_BYTES = 4 << 20 };  // of one value
 static const int64_t most_in_all = 512 << 20;
 
 // --- By name ------------------------------------------------------------------------------------------
@@ -160,7 +160,8 @@ static HlLiteral *leading(HlCx *cx, const HlLiteral *from, const HlShape *shape)
       rest /= shape->dim[d];
       step *= have->dim[d];
     }
-    memcpy((char *)out->data + (size_t)k * size, (const char *)from->data + (size_t)at * size, size);
+    memcpy((char *)out->data + (size_t)k * size, (const char *)from->data + (size_t)at * size,
+           size);
   }
   HlLiteral *converted = out ? hl_literal_convert(cx, out, shape->dtype) : NULL;
   hl_literal_unref(out);
@@ -198,8 +199,9 @@ static HlLiteral *of_best(Reducer *r, const HlInst *param) {
   for (int k = 0; k < r->m->entry->n_params; k++) {
     const HlInst *old = r->m->entry->params[k];
     if (strcmp(old->name->text, param->name->text) == 0 && r->args[k])
-      return hl_shape_compatible(old->shape, param->shape) ? hl_literal_ref(r->args[k])
-                                                           : leading(r->cx, r->args[k], param->shape);
+      return hl_shape_compatible(old->shape, param->shape)
+                 ? hl_literal_ref(r->args[k])
+                 : leading(r->cx, r->args[k], param->shape);
   }
   return NULL;
 }

@@ -1,4 +1,4 @@
-// tool/reduce_interface.c: what the header says of the entry, for a candidate whose parameters and results are others.
+// tool/shrink/reduce_interface.c: what the header says of the entry, for a candidate whose parameters and results are others.
 //
 // Layouts, aliases and donors go by the names of parameters and of the values that are results: what is there still keeps
 // what was said of it.
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/vec.h"
-#include "tool/reduce.h"
+#include "tool/shrink/reduce.h"
 
 static const HlInst *param_named(const HlModule *m, const char *name) {
   for (int k = 0; k < m->entry->n_params; k++)
@@ -59,14 +59,16 @@ static void move_layouts(const HlModule *best, HlModule *m) {
   for (int k = 0; k < entry->n_params; k++) {
     const HlInst *param = entry->params[k], *old = param_named(best, param->name->text);
     const int64_t number = old ? hl_parameter_number(old) : -1;
-    const HlShape *was = number >= 0 && number < best->n_entry_params ? best->entry_params[number] : NULL;
+    const HlShape *was =
+        number >= 0 && number < best->n_entry_params ? best->entry_params[number] : NULL;
     params[k] = was && hl_shape_compatible(was, param->shape)
                     ? hl_shape_intern(m->shapes, was)
                     : hl_shape_with_default_layout(m->shapes, param->shape);
   }
-  const HlShape *result = best->entry_result && hl_shape_compatible(best->entry_result, entry->root->shape)
-                              ? hl_shape_intern(m->shapes, best->entry_result)
-                              : hl_shape_with_default_layout(m->shapes, entry->root->shape);
+  const HlShape *result =
+      best->entry_result && hl_shape_compatible(best->entry_result, entry->root->shape)
+          ? hl_shape_intern(m->shapes, best->entry_result)
+          : hl_shape_with_default_layout(m->shapes, entry->root->shape);
   hl_set_entry_layout(m, entry->n_params, params, result);
 }
 
@@ -77,7 +79,8 @@ static void move_aliases(const HlModule *best, HlModule *m) {
     HlAlias alias = best->input_output_alias.at[k];
     alias.number = move_param(best, m, alias.number);
     alias.index = hl_i64s_copy(m->arena, alias.index);
-    if (move_output(best, m, best->input_output_alias.at[k].output, &alias.output) && alias.number >= 0)
+    if (move_output(best, m, best->input_output_alias.at[k].output, &alias.output) &&
+        alias.number >= 0)
       vec_push(&aliases, alias);
   }
   for (int k = 0; k < best->n_buffer_donor; k++) {

@@ -1,4 +1,4 @@
-// tool/reduce_moves.c: moves that take parts of the graph away.
+// tool/shrink/reduce_moves.c: moves that take parts of the graph away.
 //
 // Things are named: a move lists instructions of the best module by name and finds them again in the copy it edits, so that
 // a list stays good while the module shrinks. What is not found there any more is given up already.
@@ -11,8 +11,8 @@
 #include "hilo/build.h"
 #include "hilo/isolate.h"
 #include "hilo/pass.h"
-#include "tool/extract.h"
-#include "tool/reduce.h"
+#include "tool/shrink/extract.h"
+#include "tool/shrink/reduce.h"
 
 typedef struct Thing {
   const char *name;
@@ -66,7 +66,8 @@ static void say(HlBuf *what, const char *verb, const char *name, int n) {
 
 // --- Elements of the result -------------------------------------------------------------------------------
 
-static HlModule *without_results(Reducer *r, const Move *move, const int *thing, int n, HlBuf *what) {
+static HlModule *without_results(Reducer *r, const Move *move, const int *thing, int n,
+                                 HlBuf *what) {
   Found f = open_copy(r);
   if (!f.m)
     return NULL;
@@ -90,7 +91,8 @@ static HlModule *without_results(Reducer *r, const Move *move, const int *thing,
   const bool good = root->op == HL_OP_TUPLE && n_left > 0 && n_left < (int)root->n_operands;
   if (good) {
     HlInst *now = n_left == 1 ? left[0]
-                              : hl_inst_new(f.m->entry, HL_OP_TUPLE, hl_shape_tuple(f.m->shapes, n_left, shape),
+                              : hl_inst_new(f.m->entry, HL_OP_TUPLE,
+                                            hl_shape_tuple(f.m->shapes, n_left, shape),
                                             hl_fresh_name(f.m, root->name->text), n_left, left);
     hl_set_root(f.m->entry, now);
     hl_forget_interface(f.m);
@@ -100,10 +102,12 @@ static HlModule *without_results(Reducer *r, const Move *move, const int *thing,
 }
 
 // Of a tuple that is made elsewhere one element.
-static HlModule *with_one_element(Reducer *r, const Move *move, const int *thing, int n, HlBuf *what) {
+static HlModule *with_one_element(Reducer *r, const Move *move, const int *thing, int n,
+                                  HlBuf *what) {
   HlModule *m = hl_clone(r->cx, r->m);
   HlInst *root = m ? m->entry->root : NULL;
-  if (!root || !hl_shape_is_tuple(root->shape) || *thing >= root->shape->rank || root->op == HL_OP_PARAMETER) {
+  if (!root || !hl_shape_is_tuple(root->shape) || *thing >= root->shape->rank ||
+      root->op == HL_OP_PARAMETER) {
     hl_module_free(m);
     return NULL;
   }
@@ -118,7 +122,11 @@ static HlModule *with_one_element(Reducer *r, const Move *move, const int *thing
 bool reduce_results(Reducer *r) {
   const HlInst *root = r->m->entry->root;
   if (root->op != HL_OP_TUPLE && hl_shape_is_tuple(root->shape)) {
-    Move one = {.phase = "results", .n = root->shape->rank, .make = with_one_element, .any_size = true, .one_by_one = true};
+    Move one = {.phase = "results",
+                .n = root->shape->rank,
+                .make = with_one_element,
+                .any_size = true,
+                .one_by_one = true};
     return reduce_try(r, &one);
   }
   if (root->op != HL_OP_TUPLE || root->n_operands < 2)
@@ -126,7 +134,8 @@ bool reduce_results(Reducer *r) {
   Thing *things = HL_ARRAY(r->arena, Thing, root->n_operands + 1);
   for (uint32_t k = 0; k < root->n_operands; k++)
     things[k].name = keep_name(r, root->operands[k]);
-  Move move = {.phase = "results", .n = (int)root->n_operands, .things = things, .make = without_results};
+  Move move = {
+      .phase = "results", .n = (int)root->n_operands, .things = things, .make = without_results};
   return reduce_try(r, &move);
 }
 
@@ -150,7 +159,8 @@ static HlModule *other_entry(Reducer *r, const Move *move, const int *thing, int
 
 static int larger_first(const void *a, const void *b) {
   const HlComp *x = *(HlComp *const *)a, *y = *(HlComp *const *)b;
-  return x->n_insts != y->n_insts ? (x->n_insts < y->n_insts ? 1 : -1) : strcmp(x->name->text, y->name->text);
+  return x->n_insts != y->n_insts ? (x->n_insts < y->n_insts ? 1 : -1)
+                                  : strcmp(x->name->text, y->name->text);
 }
 
 bool reduce_entry(Reducer *r) {
@@ -165,7 +175,12 @@ bool reduce_entry(Reducer *r) {
   Thing *things = HL_ARRAY(r->arena, Thing, n + 1);
   for (int k = 0; k < n; k++)
     things[k].name = hl_arena_printf(r->arena, "%s", list[k]->name->text);
-  Move move = {.phase = "entry", .n = n, .things = things, .make = other_entry, .any_size = true, .one_by_one = true};
+  Move move = {.phase = "entry",
+               .n = n,
+               .things = things,
+               .make = other_entry,
+               .any_size = true,
+               .one_by_one = true};
   return reduce_try(r, &move);
 }
 
@@ -176,7 +191,8 @@ static HlModule *without_insts(Reducer *r, const Move *move, const int *thing, i
   const HlComp *comp = r->m->entry;
   const Thing *all = move->things;
   HlArena *arena = hl_arena_new();
-  bool *in = HL_ARRAY(arena, bool, comp->next_id + 1), *result = HL_ARRAY(arena, bool, comp->next_id + 1);
+  bool *in = HL_ARRAY(arena, bool, comp->next_id + 1),
+       *result = HL_ARRAY(arena, bool, comp->next_id + 1);
   const HlInst *root = comp->root;
   const bool tuple = root->op == HL_OP_TUPLE && !root->first_use;
   int gone = 0;
@@ -184,7 +200,8 @@ static HlModule *without_insts(Reducer *r, const Move *move, const int *thing, i
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
     map_put_ptr(&by_name, inst->name, inst);
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
-    in[inst->id] = inst->op != HL_OP_PARAMETER && inst->op != HL_OP_CONSTANT && !(tuple && inst == root);
+    in[inst->id] =
+        inst->op != HL_OP_PARAMETER && inst->op != HL_OP_CONSTANT && !(tuple && inst == root);
   for (int k = 0; k < n; k++) {
     const HlSym *sym = hl_syms_find(r->m->syms, all[thing[k]].name, strlen(all[thing[k]].name));
     const HlInst *inst = sym ? map_get_ptr(&by_name, sym) : NULL;
@@ -205,7 +222,8 @@ static HlModule *without_insts(Reducer *r, const Move *move, const int *thing, i
   }
   HlModule *m = NULL;
   HlExtract extract = {0};
-  if (gone > 0 && n_results > 0 && extract_keep(r->cx, comp, in, result, r->m->name->text, &extract)) {
+  if (gone > 0 && n_results > 0 &&
+      extract_keep(r->cx, comp, in, result, r->m->name->text, &extract)) {
     m = extract.m;
     extract.m = NULL;
     say(what, "cut", all[thing[0]].name, gone);
@@ -228,10 +246,15 @@ bool reduce_cut(Reducer *r) {
 
 // --- Inlining ---------------------------------------------------------------------------------------------
 
-enum { BODY_ONCE, NEVER, BRANCH };  // choices: a loop's body run once, not at all; the branch of this number, from BRANCH on
+enum {
+  BODY_ONCE,
+  NEVER,
+  BRANCH
+};  // choices: a loop's body run once, not at all; the branch of this number, from BRANCH on
 
 // The callee's instructions in the caller's place; copies have names of their own and the values of what they are copies of.
-static HlInst *graft(Reducer *r, HlInst *inst, const HlComp *callee, int n, HlInst *const *operands, HlArena *arena) {
+static HlInst *graft(Reducer *r, HlInst *inst, const HlComp *callee, int n, HlInst *const *operands,
+                     HlArena *arena) {
   HlInst **map = HL_ARRAY(arena, HlInst *, callee->next_id + 1);
   HlInst *root = hl_graft(inst->comp, callee, n, operands, map);
   HlModule *m = inst->comp->module;
@@ -248,12 +271,13 @@ static HlInst *graft(Reducer *r, HlInst *inst, const HlComp *callee, int n, HlIn
 }
 
 static HlInst *inlined(Reducer *r, HlInst *inst, int choice, HlArena *arena) {
-  HlInst **x = inst->operands;
+  HlInst *const *x = inst->operands;
   const int n = (int)inst->n_operands;
   switch ((HlOp)inst->op) {
   case HL_OP_FUSION:
   case HL_OP_CALL: return graft(r, inst, hl_called(inst, 0), n, x, arena);
-  case HL_OP_WHILE: return choice == NEVER ? x[0] : graft(r, inst, hl_while_body(inst), 1, x, arena);
+  case HL_OP_WHILE:
+    return choice == NEVER ? x[0] : graft(r, inst, hl_while_body(inst), 1, x, arena);
   case HL_OP_CONDITIONAL:
     choice -= BRANCH;
     return choice >= 0 && choice < inst->n_calls && choice + 1 < n
@@ -311,7 +335,8 @@ static HlInst *plain_value(HlBuild *b, const HlShape *shape, double value) {
     bool all = true;
     for (int k = 0; all && k < shape->rank; k++)
       all = (element[k] = plain_value(b, shape->element[k], value)) != NULL;
-    HlInst *tuple = all ? hl_inst_new(b->comp, HL_OP_TUPLE, shape, NULL, shape->rank, element) : NULL;
+    HlInst *tuple =
+        all ? hl_inst_new(b->comp, HL_OP_TUPLE, shape, NULL, shape->rank, element) : NULL;
     hl_arena_free(arena);
     return tuple;
   }
@@ -381,13 +406,15 @@ static HlModule *with_replaced(Reducer *r, const Move *move, const int *thing, i
       choice = all[thing[k]].choice;
     }
   }
-  static const char *const verbs[] = {"zeros for", "ones for", "a parameter for", "an earlier value for"};
+  static const char *const verbs[] = {"zeros for", "ones for", "a parameter for",
+                                      "an earlier value for"};
   if (changed > 0)
     say(what, choice >= ZERO ? verbs[choice - ZERO] : "an operand for", first, changed);
   return close_copy(&f, changed > 0);
 }
 
-static bool replace_all(Reducer *r, const char *phase, const int *choices, int n_choices, bool one_by_one) {
+static bool replace_all(Reducer *r, const char *phase, const int *choices, int n_choices,
+                        bool one_by_one) {
   Thing *things = HL_ARRAY(r->arena, Thing, n_choices * hl_count_instructions(r->m) + 1);
   int n = 0;
   for (const HlComp *comp = r->m->last; comp; comp = comp->prev)
@@ -397,7 +424,8 @@ static bool replace_all(Reducer *r, const char *phase, const int *choices, int n
           things[n++] = (Thing){keep_name(r, inst), choices[k]};
   if (one_by_one && n > MANY)
     n = MANY;
-  Move move = {.phase = phase, .n = n, .things = things, .make = with_replaced, .one_by_one = one_by_one};
+  Move move = {
+      .phase = phase, .n = n, .things = things, .make = with_replaced, .one_by_one = one_by_one};
   return reduce_try(r, &move);
 }
 
@@ -420,7 +448,8 @@ bool reduce_others(Reducer *r) {
 
 // --- Effects ----------------------------------------------------------------------------------------------
 
-static HlModule *without_effects(Reducer *r, const Move *move, const int *thing, int n, HlBuf *what) {
+static HlModule *without_effects(Reducer *r, const Move *move, const int *thing, int n,
+                                 HlBuf *what) {
   const Thing *all = move->things;
   Found f = open_copy(r);
   int changed = 0;

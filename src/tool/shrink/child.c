@@ -1,6 +1,6 @@
-// tool/child.c: work in child processes, under limits of time and memory.
+// tool/shrink/child.c: work in child processes, under limits of time and memory.
 
-#include "tool/child.h"
+#include "tool/shrink/child.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -196,7 +196,8 @@ static void let_dir_go(void *thing) {
 bool temp_dir_open(HlCx *cx, TempDir *dir) {
   const char *base = getenv("TMPDIR");
   dir->owner = getpid();
-  snprintf(dir->path, sizeof dir->path, "%s/hilo.XXXXXX", base && *base && strlen(base) < 200 ? base : "/tmp");
+  snprintf(dir->path, sizeof dir->path, "%s/hilo.XXXXXX",
+           base && *base && strlen(base) < 200 ? base : "/tmp");
   if (!mkdtemp(dir->path))
     return hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot make a directory in %s: %s",
                          base && *base ? base : "/tmp", strerror(errno));

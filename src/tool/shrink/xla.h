@@ -1,14 +1,14 @@
-// tool/xla.h: XLA as one of the platforms: a Python with jaxlib compiles a module and runs it.
+// tool/shrink/xla.h: XLA as one of the platforms: a Python with jaxlib compiles a module and runs it.
 #ifndef TOOL_XLA_H
 #define TOOL_XLA_H
 
 #include "hilo/ir.h"
 
 typedef struct XlaRun {
-  const char *python;   // the interpreter; NULL: python3
-  const char *folder;   // where files for it and from it go
-  const char *name;     // of these files
-  const char *flags;    // XLA_FLAGS beside those of the environment; NULL: none
+  const char *python;  // the interpreter; NULL: python3
+  const char *folder;  // where files for it and from it go
+  const char *name;    // of these files
+  const char *flags;   // XLA_FLAGS beside those of the environment; NULL: none
 } XlaRun;
 
 // Writes the module and its arguments (by parameter, of one device) where xla_command says: NAME.hlo, NAME.npz. False

@@ -1,4 +1,4 @@
-// tool/reduce_sizes.c: makes dimensions smaller.
+// tool/shrink/reduce_sizes.c: makes dimensions smaller.
 //
 // Which dimensions have to be of one size is a matter of the whole graph, and most programs tell by the sizes themselves: all
 // dimensions of size 768 are the model's width. So a try changes every dimension of one size, in written shapes, attributes
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "hilo/op.h"
-#include "tool/reduce.h"
+#include "tool/shrink/reduce.h"
 
 typedef struct Change {
   int64_t from, to;
@@ -47,7 +47,8 @@ static const HlShape *shape_of(Sizing *s, const HlShape *shape) {
 
 // The leading part of a constant.
 static HlLiteral *constant_of(Sizing *s, const HlLiteral *from, const HlShape *shape) {
-  HlLiteral *out = hl_literal_is_elided(from) ? hl_literal_new_elided(s->cx, shape) : hl_literal_new(s->cx, shape);
+  HlLiteral *out = hl_literal_is_elided(from) ? hl_literal_new_elided(s->cx, shape)
+                                              : hl_literal_new(s->cx, shape);
   if (!out || !out->data || !from->data)
     return out;
   const size_t bytes = (size_t)hl_dtype_bytes(shape->dtype);
@@ -59,7 +60,8 @@ static HlLiteral *constant_of(Sizing *s, const HlLiteral *from, const HlShape *s
       at += (index < from->shape->dim[d] ? index : 0) * step;
       step *= from->shape->dim[d];
     }
-    memcpy((char *)out->data + (size_t)k * bytes, (const char *)from->data + (size_t)at * bytes, bytes);
+    memcpy((char *)out->data + (size_t)k * bytes, (const char *)from->data + (size_t)at * bytes,
+           bytes);
   }
   return out;
 }
@@ -136,15 +138,21 @@ static bool infer_again(Sizing *s, HlInst *inst) {
   for (uint32_t k = 0; k < inst->n_operands; k++)
     in[k] = inst->operands[k]->shape;
   const HlShape *wish = shape_of(s, inst->shape);
-  const HlInfer q = {.cx = s->cx, .shapes = s->m->shapes, .inst = inst, .in = in,
-                     .n = (int)inst->n_operands, .declared = wish};
+  const HlInfer q = {.cx = s->cx,
+                     .shapes = s->m->shapes,
+                     .inst = inst,
+                     .in = in,
+                     .n = (int)inst->n_operands,
+                     .declared = wish};
   const HlShape *shape = hl_infer(&q);
   if (!shape)
     return false;
   if (hl_shape_compatible(shape, wish))
     shape = wish;  // its layout
-  else if (hl_shape_is_array(shape) && hl_shape_is_array(inst->shape) && shape->rank == inst->shape->rank)
-    shape = hl_shape_array_full(s->m->shapes, shape->dtype, shape->rank, shape->dim, shape->dynamic, inst->shape->layout);
+  else if (hl_shape_is_array(shape) && hl_shape_is_array(inst->shape) &&
+           shape->rank == inst->shape->rank)
+    shape = hl_shape_array_full(s->m->shapes, shape->dtype, shape->rank, shape->dim, shape->dynamic,
+                                inst->shape->layout);
   hl_set_shape(inst, shape);
   return true;
 }
@@ -227,7 +235,12 @@ bool reduce_sizes(Reducer *r) {
       for (int i = 0; i < HL_COUNT_OF(wishes); i++)
         if (wishes[i] > 0 && wishes[i] < from && (i == 0 || wishes[i] != wishes[i - 1]))
           changes[n_changes++] = (Change){from, wishes[i], multiples};
-    Move move = {.phase = "sizes", .n = n_changes, .things = changes, .make = with_sizes, .any_size = true, .one_by_one = true};
+    Move move = {.phase = "sizes",
+                 .n = n_changes,
+                 .things = changes,
+                 .make = with_sizes,
+                 .any_size = true,
+                 .one_by_one = true};
     changed |= reduce_try(r, &move);
   }
   return changed;

@@ -1,4 +1,4 @@
-// tool/extract_record.c: what the parameters and results of extracts are when the whole module runs.
+// tool/shrink/extract_record.c: what the parameters and results of extracts are when the whole module runs.
 //
 // The interpreter tells of every value it makes. A computation's instructions run in the order of its list, each once a
 // time, so the n-th values of all of them belong together. A value is kept for the extracts that want it and are not
@@ -13,10 +13,10 @@
 
 // An instruction whose value somebody wants.
 typedef struct Wanted {
-  int64_t times;          // it has run so far
-  HlLiteral *value;       // a reference, at the time that counts; NULL: not yet, or let go
-  int n_waiting;          // extracts that want it and are not told of yet
-  VEC(int) by;            // which
+  int64_t times;     // it has run so far
+  HlLiteral *value;  // a reference, at the time that counts; NULL: not yet, or let go
+  int n_waiting;     // extracts that want it and are not told of yet
+  VEC(int) by;       // which
 } Wanted;
 
 typedef struct Device {
@@ -73,7 +73,8 @@ static void let_go(Wanted *w) {
   }
 }
 
-static const HlLiteral **values_of(Recording *r, const Device *d, const HlInst *const *inst, int n) {
+static const HlLiteral **values_of(Recording *r, const Device *d, const HlInst *const *inst,
+                                   int n) {
   const HlLiteral **list = HL_ARRAY(r->arena, const HlLiteral *, n + 1);
   for (int k = 0; k < n; k++)
     list[k] = (*place_of(d, inst[k]))->value;
@@ -134,8 +135,13 @@ static void drop_rest(Recording *r) {
 bool hl_extract_record(HlCx *cx, const HlModule *m, const HlEvalOptions *eval,
                        const HlLiteral *const *const *args, int64_t time, const HlExtract *extracts,
                        int n, void (*told)(void *user, const HlExtractValues *values), void *user) {
-  Recording r = {.arena = hl_arena_new(), .m = m,       .time = time, .extracts = extracts,
-                 .n = n,                  .told = told, .user = user};
+  Recording r = {.arena = hl_arena_new(),
+                 .m = m,
+                 .time = time,
+                 .extracts = extracts,
+                 .n = n,
+                 .told = told,
+                 .user = user};
   r.n_devices = hl_eval_devices(m, eval);
   r.device = HL_ARRAY(r.arena, Device, r.n_devices);
   for (int d = 0; d < r.n_devices; d++)

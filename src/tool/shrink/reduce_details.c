@@ -1,4 +1,4 @@
-// tool/reduce_details.c: moves that leave the graph as it is and make what it says plainer: attributes, the header,
+// tool/shrink/reduce_details.c: moves that leave the graph as it is and make what it says plainer: attributes, the header,
 // constants, the values of arguments, names.
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "hilo/build.h"
-#include "tool/reduce.h"
+#include "tool/shrink/reduce.h"
 
 // --- Attributes -----------------------------------------------------------------------------------------
 
@@ -31,7 +31,8 @@ static bool strip(HlInst *inst, const Place *place) {
   return true;
 }
 
-static HlModule *without_attribute(Reducer *r, const Move *move, const int *thing, int n, HlBuf *what) {
+static HlModule *without_attribute(Reducer *r, const Move *move, const int *thing, int n,
+                                   HlBuf *what) {
   const Place *place = (const Place *)move->things + *thing;
   HlModule *m = hl_clone(r->cx, r->m);
   bool changed = false;
@@ -58,7 +59,12 @@ static bool strip_attributes(Reducer *r) {
     if (!there[key])
       continue;
     Place all = {(HlAttrKey)key, NULL};
-    Move move = {.phase = "attributes", .n = 1, .things = &all, .make = without_attribute, .any_size = true, .one_by_one = true};
+    Move move = {.phase = "attributes",
+                 .n = 1,
+                 .things = &all,
+                 .make = without_attribute,
+                 .any_size = true,
+                 .one_by_one = true};
     if (reduce_try(r, &move)) {
       changed = true;
       continue;
@@ -69,7 +75,12 @@ static bool strip_attributes(Reducer *r) {
       for (const HlInst *inst = comp->first; inst && n < FEW; inst = inst->next)
         if (hl_has_attr(inst, (HlAttrKey)key))
           places[n++] = (Place){(HlAttrKey)key, hl_arena_printf(r->arena, "%s", inst->name->text)};
-    move = (Move){.phase = "attributes", .n = n, .things = places, .make = without_attribute, .any_size = true, .one_by_one = true};
+    move = (Move){.phase = "attributes",
+                  .n = n,
+                  .things = places,
+                  .make = without_attribute,
+                  .any_size = true,
+                  .one_by_one = true};
     changed |= n > 1 && reduce_try(r, &move);
   }
   return changed;
@@ -77,10 +88,27 @@ static bool strip_attributes(Reducer *r) {
 
 // --- The header -----------------------------------------------------------------------------------------
 
-typedef enum Part { FRAMES, SCHEDULE, CONTROL, ALIASES, DEVICES, FRONTEND, DEBUG, SPMD, LAYOUTS, PART_COUNT } Part;
-static const char *const part_names[PART_COUNT] = {
-    "stack frames", "the schedule", "control dependencies", "aliases of buffers", "devices",
-    "frontend attributes of the module", "debug attributes", "what is left of partitioning", "layouts"};
+typedef enum Part {
+  FRAMES,
+  SCHEDULE,
+  CONTROL,
+  ALIASES,
+  DEVICES,
+  FRONTEND,
+  DEBUG,
+  SPMD,
+  LAYOUTS,
+  PART_COUNT
+} Part;
+static const char *const part_names[PART_COUNT] = {"stack frames",
+                                                   "the schedule",
+                                                   "control dependencies",
+                                                   "aliases of buffers",
+                                                   "devices",
+                                                   "frontend attributes of the module",
+                                                   "debug attributes",
+                                                   "what is left of partitioning",
+                                                   "layouts"};
 
 static void drop_control(HlModule *m) {
   for (HlComp *comp = m->first; comp; comp = comp->next)
@@ -156,7 +184,12 @@ static HlModule *without_part(Reducer *r, const Move *move, const int *thing, in
 }
 
 bool reduce_attributes(Reducer *r) {
-  Move move = {.phase = "header", .n = PART_COUNT, .make = without_part, .any_size = true, .one_by_one = true, .header = true};
+  Move move = {.phase = "header",
+               .n = PART_COUNT,
+               .make = without_part,
+               .any_size = true,
+               .one_by_one = true,
+               .header = true};
   const bool changed = reduce_try(r, &move);
   return strip_attributes(r) || changed;
 }
@@ -191,7 +224,8 @@ typedef struct Constant {
   int choice;
 } Constant;
 
-static HlModule *with_constants(Reducer *r, const Move *move, const int *thing, int n, HlBuf *what) {
+static HlModule *with_constants(Reducer *r, const Move *move, const int *thing, int n,
+                                HlBuf *what) {
   const Constant *all = move->things;
   HlModule *m = hl_clone(r->cx, r->m);
   int changed = 0;
@@ -211,8 +245,10 @@ static HlModule *with_constants(Reducer *r, const Move *move, const int *thing, 
     }
   }
   hl_buf_printf(what, "constant '%s' is %s now", all[*thing].name,
-                all[*thing].choice == FIRST ? "its first element" : all[*thing].choice == ZERO ? "0"
-                : all[*thing].choice == ONE ? "1" : "2");
+                all[*thing].choice == FIRST  ? "its first element"
+                : all[*thing].choice == ZERO ? "0"
+                : all[*thing].choice == ONE  ? "1"
+                                             : "2");
   if (changed)
     return m;
   hl_module_free(m);
@@ -229,7 +265,8 @@ bool reduce_constants(Reducer *r) {
       for (const HlInst *inst = comp->first; inst && n < MOST; inst = inst->next)
         if (is_number(inst))
           things[n++] = (Constant){hl_arena_printf(r->arena, "%s", inst->name->text), choice};
-    Move move = {.phase = "constants", .n = n, .things = things, .make = with_constants, .any_size = true};
+    Move move = {
+        .phase = "constants", .n = n, .things = things, .make = with_constants, .any_size = true};
     changed |= n > 0 && reduce_try(r, &move);
   }
   return changed;
@@ -298,9 +335,12 @@ bool reduce_inputs(Reducer *r) {
     Value *things = HL_ARRAY(r->arena, Value, PIECES * r->m->entry->n_params + 1);
     int n = 0;
     for (int k = 0; k < r->m->entry->n_params; k++)
-      for (int piece = 0; is_dense(r->args[k]) && piece < (how == PIECE && r->args[k]->n > 1 ? PIECES : 1); piece++)
+      for (int piece = 0;
+           is_dense(r->args[k]) && piece < (how == PIECE && r->args[k]->n > 1 ? PIECES : 1);
+           piece++)
         things[n++] = (Value){k, how, piece};
-    Move move = {.phase = "inputs", .n = n, .things = things, .make_args = with_values, .any_size = true};
+    Move move = {
+        .phase = "inputs", .n = n, .things = things, .make_args = with_values, .any_size = true};
     changed |= n > 0 && reduce_try(r, &move);
   }
   return changed;
@@ -308,7 +348,8 @@ bool reduce_inputs(Reducer *r) {
 
 // --- Names ------------------------------------------------------------------------------------------------
 
-static HlModule *with_plain_names(Reducer *r, const Move *move, const int *thing, int n, HlBuf *what) {
+static HlModule *with_plain_names(Reducer *r, const Move *move, const int *thing, int n,
+                                  HlBuf *what) {
   HlModule *m = hl_clone(r->cx, r->m);
   if (!m)
     return NULL;
@@ -330,7 +371,11 @@ static HlLiteral **same_values(Reducer *r, const Move *move, const int *thing, i
 }
 
 bool reduce_names(Reducer *r) {
-  Move move = {.phase = "names", .n = 1, .make = with_plain_names,
-               .make_args = r->args ? same_values : NULL, .any_size = true, .one_by_one = true};
+  Move move = {.phase = "names",
+               .n = 1,
+               .make = with_plain_names,
+               .make_args = r->args ? same_values : NULL,
+               .any_size = true,
+               .one_by_one = true};
   return reduce_try(r, &move);
 }

@@ -1,4 +1,4 @@
-// tool/reduce_clean.c: takes out of a module what nobody needs any more.
+// tool/shrink/reduce_clean.c: takes out of a module what nobody needs any more.
 //
 // Dead instructions, computations that nobody calls, parameters without a use (of the entry, of fusions and calls, with the
 // operands), elements of tuples that a fusion, call or branch gives and nobody takes, and those that a loop carries for
@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "hilo/build.h"
 #include "hilo/pass.h"
-#include "tool/reduce.h"
+#include "tool/shrink/reduce.h"
 
 // --- Dead instructions ----------------------------------------------------------------------------------
 
@@ -118,7 +118,8 @@ static bool has_own_callees(const HlInst *inst) {
   return true;
 }
 
-static const HlShape *kept_shape(HlModule *m, const HlShape *shape, const bool *kept, HlArena *arena) {
+static const HlShape *kept_shape(HlModule *m, const HlShape *shape, const bool *kept,
+                                 HlArena *arena) {
   const HlShape **element = HL_ARRAY(arena, const HlShape *, shape->rank + 1);
   int n = 0;
   for (int k = 0; k < shape->rank; k++)
@@ -220,9 +221,13 @@ static bool read_loop(HlInst *inst, HlArena *arena, Loop *out) {
   if (inst->op != HL_OP_WHILE || !hl_shape_is_tuple(inst->shape) || !has_own_callees(inst) ||
       hl_while_body(inst)->n_params != 1 || hl_while_condition(inst)->n_params != 1)
     return false;
-  *out = (Loop){inst, hl_while_body(inst)->params[0], hl_while_condition(inst)->params[0],
-                hl_while_body(inst)->root, HL_ARRAY(arena, bool, inst->shape->rank + 1),
-                inst->shape->rank, arena};
+  *out = (Loop){inst,
+                hl_while_body(inst)->params[0],
+                hl_while_condition(inst)->params[0],
+                hl_while_body(inst)->root,
+                HL_ARRAY(arena, bool, inst->shape->rank + 1),
+                inst->shape->rank,
+                arena};
   bool *ignored = HL_ARRAY(arena, bool, out->n + 1);
   return out->root->op == HL_OP_TUPLE && !out->root->first_use && out->body_in != out->root &&
          marks_elements(inst, out->kept) && marks_elements(out->cond_in, out->kept) &&

@@ -1,11 +1,11 @@
-// tool/reduce.c: shrinks a module that fails as long as it fails.
+// tool/shrink/reduce.c: shrinks a module that fails as long as it fails.
 //
-// Delta debugging: a move (tool/reduce.h) lists things that might be given up; all of them are tried at once, then each
+// Delta debugging: a move (tool/shrink/reduce.h) lists things that might be given up; all of them are tried at once, then each
 // half, each quarter, down to one by one, and whatever goes stays away. Moves come in order of what they take away, and the
 // whole round is done again until it changes nothing.
 //
 // Candidates are made here, by copying the best module and editing the copy, and asked about in child processes
-// (tool/oracle.h), several at a time: they are the ones that come next if all before them turn out not to fail. Verdicts are
+// (tool/shrink/oracle.h), several at a time: they are the ones that come next if all before them turn out not to fail. Verdicts are
 // taken in that order, so that the result is the same whatever the number of processes; where one fails, the others are given
 // up. The best is in its file from the moment it is known.
 
@@ -18,7 +18,7 @@
 #include "hilo/replay.h"
 #include "hilo/text.h"
 #include "hilo/verify.h"
-#include "tool/reduce.h"
+#include "tool/shrink/reduce.h"
 
 enum { MOST_ROUNDS = 30, MOST_JOBS = 64 };
 
@@ -30,7 +30,7 @@ typedef struct Candidate {
   int n_args;
   uint64_t hash;
   HlBuf what;
-  int at, count;     // of the list of things left
+  int at, count;  // of the list of things left
   Question question;
 } Candidate;
 
@@ -101,7 +101,7 @@ static bool make(Reducer *r, const Move *move, const int *thing, int n, Candidat
   hl_complete_entry_layout(c->m);
   reduce_schedule(c->m);
   bool ok = is_less(r, move, c->m) && has_args(r, move, thing, n, c);
-  if (ok && !(ok = is_valid(r, c->m)))
+  if (ok && r->is_valid && !(ok = is_valid(r, c->m)))
     r->out->invalid++;
   if (ok) {
     c->hash = hash_of(r, c);
@@ -205,7 +205,6 @@ static bool fill(Reducer *r, const Move *move, Left *left, int size, Line *line)
       continue;
     }
     line->at[line->n++] = c;
-    r->out->tries++;
     if (!oracle_ask(&r->oracle, &c->question, c->m, c->args))
       return false;
     tell(r, move->phase);
@@ -242,7 +241,12 @@ static bool pass_over(Reducer *r, const Move *move, Left *left, int size, bool *
     if (!(ok = wait_for_first(r, move, &line)))
       break;
     Candidate *first = take_first(&line);
-    if (first->question.verdict == BAD) {
+    // What was tried in vain beside it does not count, nor what was made before it was known that the same is not bad:
+    // that would tell of processors.
+    const bool repeated = map_get(&r->seen, first->hash);
+    r->out->tries += !repeated;
+    r->out->runs += repeated ? 0 : first->question.runs;
+    if (first->question.verdict == BAD && !repeated) {
       give_up(&line);
       use_up(left, first->at, first->count);
       *changed = true;
@@ -292,9 +296,10 @@ static bool run_phase(Reducer *r, bool (*phase)(Reducer *)) {
 }
 
 static void run_rounds(Reducer *r) {
-  static bool (*const phases[])(Reducer *) = {
-      reduce_results, reduce_entry, reduce_cut,       reduce_results,   reduce_zeros, reduce_inline,
-      reduce_cut,     reduce_operands, reduce_effects, reduce_constants, reduce_sizes, reduce_others};
+  static bool (*const phases[])(Reducer *) = {reduce_results,   reduce_entry,    reduce_cut,
+                                              reduce_results,   reduce_zeros,    reduce_inline,
+                                              reduce_cut,       reduce_operands, reduce_effects,
+                                              reduce_constants, reduce_sizes,    reduce_others};
   for (int round = 0; round < MOST_ROUNDS && fails_still(r); round++) {
     const int64_t before = size_of_best(r);
     bool changed = false;
@@ -340,6 +345,7 @@ static bool prepare(Reducer *r, const HlModule *m) {
   if (!r->m)
     return false;
   hl_unique_names(r->m);
+  r->is_valid = is_valid(r, r->m);
   r->out->before = r->out->after = hl_count_instructions(m);
   r->out->file = hl_arena_printf(r->out->arena, "%s", r->options->out);
   if (!oracle_open(r->cx, r->test, &r->oracle))
@@ -350,12 +356,18 @@ static bool prepare(Reducer *r, const HlModule *m) {
   return take_args(r, m);
 }
 
+static bool ask(Reducer *r, const HlModule *m, HlLiteral *const *args, Verdict *out) {
+  const int64_t before = r->oracle.runs;
+  const bool ok = oracle_wait(&r->oracle, m, args, out);
+  r->out->runs += r->oracle.runs - before;
+  return ok;
+}
+
 // Whether the module fails at all; that it does not is no error.
 static bool fails(Reducer *r, bool *out) {
   Verdict verdict;
   tell(r, "first try");
-  r->out->tries++;
-  if (!oracle_wait(&r->oracle, r->m, r->args, &verdict)) {
+  if (!ask(r, r->m, r->args, &verdict)) {
     goes_on(r);
     return r->stopped;
   }
@@ -379,7 +391,7 @@ static bool verify_file(Reducer *r) {
   }
   for (int k = 0; ok && k < TRIES && !r->out->verified; k++) {
     Verdict verdict;
-    ok = oracle_wait(&r->oracle, file.modules[0], args, &verdict);
+    ok = ask(r, file.modules[0], args, &verdict);
     r->out->verified = ok && verdict == BAD;
   }
   hl_replay_free(&inputs);
@@ -409,8 +421,8 @@ static bool reduce(Reducer *r) {
     return false;
   keep_how(r, bad ? &r->oracle.first : &r->oracle.good);
   if (!bad && could_not_ask(r))
-    return hl_error_kind(r->cx, (HlErrorKind)r->oracle.good.status, (HlPos){0}, "the test cannot be made: %s",
-                         r->oracle.good.said);
+    return hl_error_kind(r->cx, (HlErrorKind)r->oracle.good.status, (HlPos){0},
+                         "the test cannot be made: %s", r->out->how);
   if (!bad) {
     if (!r->stopped)
       r->out->end = HL_REDUCE_FINE;
@@ -425,10 +437,14 @@ static bool reduce(Reducer *r) {
 bool hl_reduce(HlCx *cx, const HlModule *m, const HlTest *test, const HlReduceOptions *options,
                HlReduction *out) {
   *out = (HlReduction){.arena = hl_arena_new()};
-  Reducer r = {.cx = cx, .test = test, .options = options, .out = out, .arena = hl_arena_new(), .started = hl_now()};
+  Reducer r = {.cx = cx,
+               .test = test,
+               .options = options,
+               .out = out,
+               .arena = hl_arena_new(),
+               .started = hl_now()};
   const bool ok = prepare(&r, m) && reduce(&r);
   out->seconds = hl_now() - r.started;
-  out->runs = r.oracle.runs;
   if (r.m && ok && out->end != HL_REDUCE_FINE) {
     out->m = r.m;
     out->after = hl_count_instructions(r.m);

@@ -1,10 +1,10 @@
-// tool/oracle.h: asks a test (hilo/reduce.h) about modules, several at a time, each in child processes.
+// tool/shrink/oracle.h: asks a test (hilo/reduce.h) about modules, several at a time, each in child processes.
 #ifndef TOOL_ORACLE_H
 #define TOOL_ORACLE_H
 
 #include "hilo/reduce.h"
-#include "tool/child.h"
 #include "tool/regex.h"
+#include "tool/shrink/child.h"
 
 // How a run ended.
 typedef struct Outcome {
@@ -19,11 +19,11 @@ typedef struct Oracle {
   HlArena *arena;
   TempDir dir;
   Regex *pattern;
-  bool wants_args;     // the test looks at arguments
-  bool has_first;      // what the first module gave is known
+  bool wants_args;  // the test looks at arguments
+  bool has_first;   // what the first module gave is known
   Outcome first;
-  Outcome good;        // until then: how the last run ended, and its last words
-  double slowest;      // of runs that were not stopped, seconds
+  Outcome good;    // until then: how the last run ended, and its last words
+  double slowest;  // of runs that were not stopped, seconds
   int64_t runs;
   int serial;
 } Oracle;
@@ -34,10 +34,12 @@ void oracle_close(Oracle *o);
 // A module that is asked about.
 typedef enum Verdict { OPEN, BAD, GOOD } Verdict;
 typedef struct Question {
-  const HlModule *m;          // borrowed, as are the arguments, until there is a verdict
-  HlModule *(*make)(void *user);  // makes it in the child, where it may crash, too; NULL: it is there. NULL after reporting.
+  const HlModule *m;  // borrowed, as are the arguments, until there is a verdict
+  HlModule *(*make)(
+      void *
+          user);  // makes it in the child, where it may crash, too; NULL: it is there. NULL after reporting.
   void *user;
-  HlLiteral *const *args;     // by entry parameter; NULL where they are not wanted
+  HlLiteral *const *args;  // by entry parameter; NULL where they are not wanted
   int n_args;
   Oracle *oracle;
   Child child;
@@ -49,11 +51,11 @@ typedef struct Question {
 // Writes the files and starts the first run. False after reporting. `q` stays where it is until oracle_drop.
 bool oracle_ask(Oracle *o, Question *q, const HlModule *m, HlLiteral *const *args);
 // The same of a module that is made in the child.
-bool oracle_ask_made(Oracle *o, Question *q, HlModule *(*make)(void *user), void *user, HlLiteral *const *args,
-                     int n_args);
+bool oracle_ask_made(Oracle *o, Question *q, HlModule *(*make)(void *user), void *user,
+                     HlLiteral *const *args, int n_args);
 // Looks, starts the next run where one is due. False after reporting.
 bool oracle_look(Question *q);
-void oracle_drop(Question *q);     // ends what runs, removes the files
+void oracle_drop(Question *q);  // ends what runs, removes the files
 // Asks and waits. The first module asked about says what counts as the same failure. False after reporting, or when
 // cancelled.
 bool oracle_wait(Oracle *o, const HlModule *m, HlLiteral *const *args, Verdict *out);

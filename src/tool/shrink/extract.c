@@ -1,4 +1,4 @@
-// tool/extract.c: makes modules of parts of a module.
+// tool/shrink/extract.c: makes modules of parts of a module.
 //
 // A part is a set of instructions of one computation. It is copied in list order into a new entry; operands outside the set
 // become parameters, each once, in the order of the list, after those parameters of the computation that the set has itself.
@@ -10,7 +10,7 @@
 
 #include "base/vec.h"
 #include "hilo/edit.h"
-#include "tool/extract.h"
+#include "tool/shrink/extract.h"
 
 // --- Copying computations -----------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ static void copy_frames(Copy *c) {
     functions[k] = sym_of(to, from->function_names[k]);
   frames.file_names = files;
   frames.function_names = functions;
-#define COPY(list, n) hl_arena_copy(to->arena, from->list, sizeof *from->list * (size_t)from->n)
+#define COPY(list, n) hl_arena_copy(to->arena, from->list, sizeof *from->list *(size_t)from->n)
   frames.locations = COPY(locations, n_locations);
   frames.frames = COPY(frames, n_frames);
 #undef COPY
@@ -224,8 +224,8 @@ typedef struct Part {
 
 static void add_parameter(Part *p, const HlInst *inst) {
   HlModule *to = p->copy.to;
-  HlInst *param = hl_parameter_new(p->entry, p->out->n_params,
-                                   hl_shape_intern(to->shapes, inst->shape), sym_of(to, inst->name));
+  HlInst *param = hl_parameter_new(
+      p->entry, p->out->n_params, hl_shape_intern(to->shapes, inst->shape), sym_of(to, inst->name));
   hl_inherit(param, inst);
   hl_set_loc(param, inst->loc);
   p->map[inst->id] = param;
@@ -354,7 +354,8 @@ bool hl_extract(HlCx *cx, int n, const HlInst *const *insts, int64_t height, HlE
   *out = (HlExtract){.arena = hl_arena_new()};
   const HlComp *comp = insts[0]->comp;
   HlArena *arena = hl_arena_new();
-  bool *in = HL_ARRAY(arena, bool, comp->next_id + 1), *among = HL_ARRAY(arena, bool, comp->next_id + 1);
+  bool *in = HL_ARRAY(arena, bool, comp->next_id + 1),
+       *among = HL_ARRAY(arena, bool, comp->next_id + 1);
   for (int k = 0; k < n; k++)
     in[insts[k]->id] = true;
   await_all(comp, in);
