@@ -70,6 +70,8 @@ static const char *const flags[] = {
 static const char *const history_words[] = {"hilo-history 1\n", "@ 0000.", "\n+1\n", "\n-1\n", "\n=1\n", "@ "};
 static const char *const decision_words[] = {"\"pass\":", "\"rule\":", "\"computation\":", "\"instruction\":", "\"with\":",
                                              "null", "true", "\\u0000", "\\ud800", "1e999"};
+static const char *const overlay_words[] = {"\"overlay\": 1", "\"before\":", "\"after\":", "\"instruction\":", "\"computation\":",
+                                            "\"change\":", "\"partner\":", "\"note\":", "\"fused\"", "\"new\"", "null", "\\u0000", "1e999"};
 static const char *const exported_words[] = {"ML\xefR", "cpu", "cuda", "b", "b + 1", "x", "device", "\xff\xff\xff\xff",
                                              "\x04", "\xfc\xff\xff\xff"};
 // clang-format on
@@ -106,6 +108,7 @@ static const FuzzClass of_flags[] = {CLASS(flags)};
 static const FuzzClass of_history[] = {CLASS(history_words)};
 static const FuzzClass of_exported[] = {CLASS(exported_words)};
 static const FuzzClass of_decisions[] = {CLASS(decision_words)};
+static const FuzzClass of_overlay[] = {CLASS(overlay_words)};
 #undef CLASS
 
 FuzzWords fuzz_words(const char *target) {
@@ -130,6 +133,7 @@ FuzzWords fuzz_words(const char *target) {
       ROW("history", of_history),
       ROW("exported", of_exported),
       ROW("decisions", of_decisions),
+      ROW("overlay", of_overlay),
       ROW("compile_options", of_flags)
 #undef ROW
   };
