@@ -158,8 +158,10 @@ static void take_array(Scan *s) {
 static void take_shape(Scan *s) {
   int depth = 0;
   while (more(s)) {
+    bool is_buffer = false;  // b(f32[2])
     if (at_array(s)) {
       take_array(s);
+      is_buffer = at(s, '(');
     } else if (at(s, '(') || (at(s, ')') && depth > 0)) {
       depth += at(s, '(') ? 1 : -1;
       s->at++;
@@ -168,7 +170,7 @@ static void take_shape(Scan *s) {
     } else {
       return;
     }
-    if (depth == 0)
+    if (depth == 0 && !is_buffer)
       return;
     skip(s);
   }

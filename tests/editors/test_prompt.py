@@ -109,7 +109,7 @@ def main():
         two.wait("command: ")
         two.type("\x04")
         assert two.end() == 0
-        three = Terminal(folder, "/nonexistent/home")  # a history that cannot be kept is no failure
+        three = Terminal(folder, os.path.join(folder, "m.hlo", "home"))  # a history that cannot be kept is no failure
         three.wait("command: ")
         three.type("list computations\r")
         three.wait("ENTRY main: 3 instructions")
