@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "cli/load.h"
 #include "cli/shares.h"
+#include "cli/stats_compare.h"
 #include "cli/table.h"
 #include "hilo/dump_names.h"
 #include "tool/stats.h"
@@ -266,6 +267,8 @@ static void report_total(Cli *cli, int skipped, Report *r) {
 
 static int run(Cli *cli) {
   CliFiles files;
+  if (cli_flag(cli, "--compare"))
+    return cli_stats_compare(cli);
   int status = cli_take_files(cli, &files);
   if (status)
     return status;
@@ -294,6 +297,7 @@ static const CliOption options[] = {
     {"--table", NULL,
      "one table, a row for each module, the last for all: a whole dump at a glance"},
     {"--brief", NULL, "only the summary of each module, without its tables"},
+    {"--compare", NULL, "of two files or directories: the numbers side by side, and what changed"},
     CLI_SHARES_OPTIONS,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
@@ -329,6 +333,7 @@ const CliCommand cli_stats = {
         "  hilo stats m.hlo                   what is in it, and what it costs\n"
         "  hilo stats --by=scope m.hlo        which part of the program takes the time\n"
         "  hilo stats --peak m.hlo            who holds its memory, and what would save some\n"
+        "  hilo stats --compare a.hlo b.hlo   side by side\n"
         "  hilo stats --table dump/           a row for each module of a dump\n"
         "  hilo stats --brief dump/           every module of a dump, and all together\n",
     .options = options,

@@ -10,6 +10,9 @@
 #include "base/vec.h"
 #include "hilo/base.h"
 
+// "1.23 G", "456"; "4.50 MiB" for bytes. Into the room of n, which it returns.
+const char *cli_short_number(double x, bool bytes, char *room, size_t n);
+
 typedef struct Table {
   HlArena *arena;
   const char *const *heads;
