@@ -14,6 +14,7 @@ typedef struct HlViewOptions {
   bool names_only;             // no shapes and attributes in the nodes
   const HlInst *centre;        // only what is near this instruction; NULL: all
   int radius;                  // how near: steps over operands and users
+  const bool *only;            // in place of that, by id: these of the centre's computation; NULL: what is near
   int max_nodes;               // fewer steps where there would be more; 0: any number
   const HlInst *marked;        // painted red; NULL: none
 } HlViewOptions;

@@ -92,10 +92,11 @@ static bool extract_set(Cli *cli, CliParts *parts, int n, const HlInst *const *i
   int64_t depth = HL_WHOLE_CONE;
   for (int k = 1; k < n; k++)
     if (insts[k]->comp != insts[0]->comp)
-      return hl_error(cli->cx, hl_pos(insts[k]),
-                      "'%s' is in computation %s, '%s' in %s: a module can be made of instructions of one",
-                      insts[k]->name->text, insts[k]->comp->name->text, insts[0]->name->text,
-                      insts[0]->comp->name->text);
+      return hl_error(
+          cli->cx, hl_pos(insts[k]),
+          "'%s' is in computation %s, '%s' in %s: a module can be made of instructions of one",
+          insts[k]->name->text, insts[k]->comp->name->text, insts[0]->name->text,
+          insts[0]->comp->name->text);
   cli_integer(cli, "--depth", 0, INT32_MAX, &depth);
   CliPart *part = only_part(parts, insts[0]->name->text, cli_value(cli, "-o"));
   return hl_extract(cli->cx, n, insts, depth, &part->extract);
@@ -276,14 +277,17 @@ static int run(Cli *cli) {
 }
 
 static const CliOption options[] = {
-    {"--depth", "N", "take operands of operands so far up; 0: the instruction alone (default: all; of --each 0)"},
+    {"--depth", "N",
+     "take operands of operands so far up; 0: the instruction alone (default: all; of --each 0)"},
     {"--inside", NULL, "of a loop, fusion or call: its body (the first computation that it calls)"},
     {"--op", "OPCODE", "all instructions of this op, of one computation (or with --each)"},
     {"--scope", "RE", "those whose op_name matches"},
     {"--source", "FILE[:LINE]", "those that come from there"},
     {"--each", NULL, "each instruction alone, as a module of its own in the directory -o"},
     {"--all", NULL, "of --each: those, too, that differ from others in names only"},
-    {"-o", "OUT", "where to write (default: standard output); a form's ending asks for the form; of --each a directory"},
+    {"-o", "OUT",
+     "where to write (default: standard output); a form's ending asks for the form; of --each a "
+     "directory"},
     CLI_EXTRACT_OPTIONS,
     CLI_INPUT_OPTIONS,
     CLI_PARTITIONS_OPTION,

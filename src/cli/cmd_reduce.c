@@ -41,28 +41,29 @@ static void say_step(void *user, const HlReduceStep *step) {
   cli_progress(job->cli, NULL);
   if (job->n_steps++ == 0)
     cli_say(job->cli, "%12s  %6s  %-10s  given up\n", "instructions", "tries", "phase");
-  cli_say(job->cli, "%12" PRId64 "  %6" PRId64 "  %-10s  %s\n", step->after, step->tries, step->phase,
-          step->what);
+  cli_say(job->cli, "%12" PRId64 "  %6" PRId64 "  %-10s  %s\n", step->after, step->tries,
+          step->phase, step->what);
   fflush(stdout);
 }
 
 static void say_progress(void *user, const HlReduceProgress *at) {
   const Job *job = user;
-  cli_progress(job->cli, "%" PRId64 " instructions left, %s, %" PRId64 " tries in %.0f s", at->instructions,
-               at->phase, at->tries, at->seconds);
+  cli_progress(job->cli, "%" PRId64 " instructions left, %s, %" PRId64 " tries in %.0f s",
+               at->instructions, at->phase, at->tries, at->seconds);
 }
 
 static void report_text(Job *job, const HlReduction *r) {
   Cli *cli = job->cli;
   HlBuf rule = {0};
   hl_test_rule(&job->test, &rule);
-  cli_say(cli, "%s: %" PRId64 " instructions of %" PRId64, r->file, r->after, r->before);
+  cli_say(cli, "%s: %" PRId64 " instruction%s of %" PRId64, r->file, r->after,
+          r->after == 1 ? "" : "s", r->before);
   if (r->args)
     cli_say(cli, ", arguments in %s", r->args);
   if (r->verified)
     cli_say(cli, ", still bad");
-  cli_say(cli, " (%s: %s); %" PRId64 " tries, %" PRId64 " runs, %.1f s\n", rule.at, r->how, r->tries,
-          r->runs, r->seconds);
+  cli_say(cli, " (%s: %s); %" PRId64 " tries, %" PRId64 " runs, %.1f s\n", rule.at, r->how,
+          r->tries, r->runs, r->seconds);
   if (r->end == HL_REDUCE_TIME)
     cli_say(cli, "  the time was up: what is there may get smaller; --resume goes on\n");
   hl_buf_free(&rule);
@@ -103,16 +104,16 @@ static void say_where(void *user) {
   if (job->owner != getpid() || job->best == 0)
     return;
   fflush(stdout);
-  fprintf(stderr, "the best so far, %" PRId64 " instructions, is in %s: --resume goes on with it\n", job->best,
-          job->options.out);
+  fprintf(stderr, "the best so far, %" PRId64 " instructions, is in %s: --resume goes on with it\n",
+          job->best, job->options.out);
 }
 
 // The exit status that what was found asks for; the errors go into the context.
 static int judge(Job *job, const HlModule *m, const HlReduction *r) {
   HlCx *cx = job->cli->cx;
   if (r->end == HL_REDUCE_FINE) {
-    hl_error_kind(cx, HL_DIFFERS, (HlPos){0}, "module %s is not bad (%s): there is nothing to reduce",
-                  m->name->text, r->how);
+    hl_error_kind(cx, HL_DIFFERS, (HlPos){0},
+                  "module %s is not bad (%s): there is nothing to reduce", m->name->text, r->how);
     hl_hint(cx, job->test.runs > 1 ? "none of its runs was; --runs=N asks more often"
                                    : "if it is at times, --runs=N asks N times");
   } else if (r->end == HL_REDUCE_INTERRUPTED && r->m) {
@@ -121,7 +122,8 @@ static int judge(Job *job, const HlModule *m, const HlReduction *r) {
     hl_error_kind(cx, HL_CANCELLED, (HlPos){0}, "interrupted");
   } else if (!r->verified) {
     hl_error_kind(cx, HL_FAILED, (HlPos){0},
-                  "%s was bad when it was found, and is not now: the failure comes and goes", r->file);
+                  "%s was bad when it was found, and is not now: the failure comes and goes",
+                  r->file);
     hl_hint(cx, "--runs=N asks N times");
   }
   return CLI_OK;
@@ -159,7 +161,8 @@ static bool read_test(Cli *cli, Job *job) {
   if (!cli_read_test(cli, job->arena, test) || !cli_read_passes(cli, job->arena, &job->passes))
     return false;
   if (job->passes.text && test->n_command > 0)
-    return cli_usage(cli, "--passes and --pipeline are a test of their own: give no command") == CLI_OK;
+    return cli_usage(cli, "--passes and --pipeline are a test of their own: give no command") ==
+           CLI_OK;
   if (job->passes.text && cli_value(cli, "--mismatch"))
     return cli_usage(cli, "--mismatch and passes are two tests: give one") == CLI_OK;
   if (cli_flag(cli, "--check-each") && !job->passes.text)
@@ -170,7 +173,8 @@ static bool read_test(Cli *cli, Job *job) {
     test->engine = &job->passes.engine;
     test->same_pass = cli_flag(cli, "--check-each") && test->bad == HL_BAD_SAME;
   } else if (test->ask == HL_ASK_RUN && !test->compare && test->bad == HL_BAD_SAME) {
-    return cli_usage(cli, "say what is bad: a command behind --, --mismatch, --crash, --passes or --pipeline") == CLI_OK;
+    return cli_usage(cli, "say what is bad: a command behind --, --mismatch, --crash, --passes or "
+                          "--pipeline") == CLI_OK;
   }
   return true;
 }
@@ -199,7 +203,8 @@ static bool read_options(Cli *cli, Job *job) {
     o->out = cli_beside(job->arena, slash ? slash + 1 : path, ".reduced.hlo");
   }
   if (strcmp(o->out, "-") == 0)
-    return cli_usage(cli, "the best is written again and again: -o needs the name of a file") == CLI_OK;
+    return cli_usage(cli, "the best is written again and again: -o needs the name of a file") ==
+           CLI_OK;
   return true;
 }
 
@@ -260,7 +265,8 @@ static const CliOption options[] = {
     {"--check-each", NULL, "of passes: bad is only the pass and rule that the first try names"},
     {"--jobs", "N", "tries at a time (default: half of the processors); the result is the same"},
     {"--for", "S", "stop looking for less after so many seconds (default: never)"},
-    {"-o", "OUT", "where the best so far is written after each success (default: FILE.reduced.hlo, here)"},
+    {"-o", "OUT",
+     "where the best so far is written after each success (default: FILE.reduced.hlo, here)"},
     {"--resume", NULL, "begin with what stands in OUT, if it is there"},
     {"--keep-inputs", NULL, "leave the values of arguments alone"},
     {"--keep-sizes", NULL, "leave the sizes of dimensions alone"},

@@ -7,8 +7,8 @@
 static CliPart *only_part(CliParts *parts, const HlInst *inst, const char *path) {
   parts->at = HL_ARRAY(parts->arena, CliPart, 1);
   parts->n = 1;
-  *parts->at = (CliPart){.name = inst->name->text,
-                         .path = path && strcmp(path, "-") != 0 ? path : NULL};
+  *parts->at =
+      (CliPart){.name = inst->name->text, .path = path && strcmp(path, "-") != 0 ? path : NULL};
   return parts->at;
 }
 
@@ -99,8 +99,10 @@ static int run(Cli *cli) {
 }
 
 static const CliOption options[] = {
-    {"--forward", NULL, "what the value has influence on: its users, theirs, and so on to the root"},
-    {"--backward", NULL, "what it is computed from: its operands, theirs, and so on to the parameters"},
+    {"--forward", NULL,
+     "what the value has influence on: its users, theirs, and so on to the root"},
+    {"--backward", NULL,
+     "what it is computed from: its operands, theirs, and so on to the parameters"},
     {"--until", "NAME", "only what lies on a way to this instruction (--backward: from it)"},
     {"--across", NULL,
      "of an instruction inside a loop, branch or fusion: the slice of what calls it in the entry "
@@ -125,9 +127,10 @@ const CliCommand cli_slice = {
         "root, the elements\n"
         "concerned as results; backward, all that it is computed from. With --until what lies "
         "between two instructions.",
-    .examples = "  hilo slice m.hlo dot.7 --forward            what dot.7 has influence on\n"
-                "  hilo slice m.hlo dot.7 --backward --record -o s.hlo   where it comes from, with inputs\n"
-                "  hilo slice m.hlo dot.7 --forward --until=add.9      the way from one to the other\n",
+    .examples =
+        "  hilo slice m.hlo dot.7 --forward            what dot.7 has influence on\n"
+        "  hilo slice m.hlo dot.7 --backward --record -o s.hlo   where it comes from, with inputs\n"
+        "  hilo slice m.hlo dot.7 --forward --until=add.9      the way from one to the other\n",
     .options = options,
     .reports = true,
     .run = run,

@@ -7,8 +7,11 @@ static bool read_bad(Cli *cli, HlTest *out) {
   static const struct {
     const char *option;
     HlBad bad;
-  } all[] = {{"--crash", HL_BAD_CRASH}, {"--hang", HL_BAD_HANG},   {"--pattern", HL_BAD_PATTERN},
-             {"--any", HL_BAD_ANY},     {"--invert", HL_BAD_ZERO}};
+  } all[] = {{"--crash", HL_BAD_CRASH},
+             {"--hang", HL_BAD_HANG},
+             {"--pattern", HL_BAD_PATTERN},
+             {"--any", HL_BAD_ANY},
+             {"--invert", HL_BAD_ZERO}};
   const char *first = NULL;
   out->bad = HL_BAD_SAME;
   for (int k = 0; k < HL_COUNT_OF(all); k++) {
@@ -48,7 +51,8 @@ static bool read_ask(Cli *cli, HlTest *out) {
 
 static bool read_limits(Cli *cli, HlTest *out) {
   int64_t runs = 1, need = 1, memory = 0, seed = 42;
-  if (!cli_integer(cli, "--runs", 1, 100000, &runs) || !cli_integer(cli, "--need", 1, 100000, &need) ||
+  if (!cli_integer(cli, "--runs", 1, 100000, &runs) ||
+      !cli_integer(cli, "--need", 1, 100000, &need) ||
       !cli_integer(cli, "--memory-limit", 1, INT64_MAX >> 20, &memory) ||
       !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
       !cli_number(cli, "--time-limit", &out->time_limit) ||

@@ -340,6 +340,8 @@ static const bool *chosen(Builder *b, const HlComp *comp) {
   const HlViewOptions *options = b->options;
   if (!options->centre || options->centre->comp != comp)
     return NULL;
+  if (options->only)
+    return options->only;
   int n, radius = options->radius;
   const bool *near = find_near(b->arena, options->centre, radius, &n);
   while (options->max_nodes > 0 && n > options->max_nodes && radius > 1)

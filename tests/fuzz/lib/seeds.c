@@ -297,6 +297,12 @@ static void compile_options_seeds(Out *out, Input *in) {
   hl_arena_free(arena);
 }
 
+// Texts of both kinds, comments and all.
+static void lsp_seeds(Out *out, Input *in) {
+  if (in->bytes.n < 16384 && (hl_text_sniff(in->bytes) || hl_ml_text_sniff(in->bytes)))
+    add(out, in->bytes.at, in->bytes.n);
+}
+
 typedef void SeedsFn(Out *out, Input *in);
 static const struct Kind {
   const char *target;
@@ -306,7 +312,8 @@ static const struct Kind {
              {"jaxpr", jaxpr_seeds},       {"npy", npy_seeds},
              {"literal", literal_seeds},   {"flags", flags_seeds},
              {"history", history_seeds},   {"decisions", decisions_seeds},
-             {"overlay", overlay_seeds},     {"exported", exported_seeds}, {"compile_options", compile_options_seeds}};
+             {"overlay", overlay_seeds},   {"exported", exported_seeds},
+             {"lsp", lsp_seeds},           {"compile_options", compile_options_seeds}};
 
 // --- Files --------------------------------------------------------------------------------------------------------
 

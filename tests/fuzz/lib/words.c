@@ -99,6 +99,8 @@ static const FuzzClass of_proto[] = {CLASS(ops), CLASS(attrs), CLASS(enum_words)
 static const FuzzClass of_mlir[] = {CLASS(ml_ops),   CLASS(ml_types), CLASS(ml_names),
                                     CLASS(ml_words), CLASS(ml_kinds), CLASS(ml_frame),
                                     CLASS(numbers)};
+static const FuzzClass of_lsp[] = {CLASS(ops),        CLASS(dtypes), CLASS(attrs),    CLASS(text_frame),
+                                   CLASS(enum_words), CLASS(ml_ops), CLASS(ml_types), CLASS(ml_frame)};
 static const FuzzClass of_bytecode[] = {CLASS(ml_ops), CLASS(ml_names), CLASS(ml_types)};
 static const FuzzClass of_literal[] = {CLASS(numbers)};
 static const FuzzClass of_npy[] = {CLASS(npy_words)};
@@ -124,6 +126,7 @@ FuzzWords fuzz_words(const char *target) {
       ROW("proto", of_proto),
       ROW("mlir", of_mlir),
       ROW("mlirbc", of_bytecode),
+      ROW("lsp", of_lsp),
       ROW("npy", of_npy),
       ROW("literal", of_literal),
       ROW("flags", of_flags),
