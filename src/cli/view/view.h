@@ -1,6 +1,6 @@
-// cli/view.h: pages of `hilo view`, written or served.
-#ifndef CLI_VIEW_H
-#define CLI_VIEW_H
+// cli/view/view.h: pages of `hilo view`, written or served.
+#ifndef CLI_VIEW_VIEW_H
+#define CLI_VIEW_VIEW_H
 
 #include "cli/cli.h"
 #include "hilo/target.h"

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "cli/extract.h"
 #include "cli/json.h"
-#include "cli/test.h"
+#include "cli/shrink/test.h"
 #include "hilo/text.h"
 
 typedef struct Job {

@@ -1,4 +1,4 @@
-// cli/test.h: the options of 'reduce' and 'bisect' that say which module is a bad one.
+// cli/shrink/test.h: the options of 'reduce' and 'bisect' that say which module is a bad one.
 #ifndef CLI_TEST_H
 #define CLI_TEST_H
 

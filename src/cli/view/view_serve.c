@@ -1,4 +1,4 @@
-// cli/view_serve.c: a small HTTP server for `hilo view --serve`: a list of the modules of a folder, a page of each, both anew when
+// cli/view/view_serve.c: a small HTTP server for `hilo view --serve`: a list of the modules of a folder, a page of each, both anew when
 // files change.
 //
 // It listens on 127.0.0.1 alone and answers GET. No part of an address is ever taken for a path: pages are asked for by a number
@@ -24,7 +24,7 @@
 #include "base/memory.h"
 #include "base/vec.h"
 #include "cli/json.h"
-#include "cli/view.h"
+#include "cli/view/view.h"
 #include "tool/dump_states.h"
 
 enum {

@@ -1,4 +1,4 @@
-// cli/editor.h: lines typed at a terminal, with editing, history and completion where libedit is there.
+// cli/explore/editor.h: lines typed at a terminal, with editing, history and completion where libedit is there.
 #ifndef CLI_EDITOR_H
 #define CLI_EDITOR_H
 

@@ -1,7 +1,7 @@
-// cli/test.c: which module is a bad one.
+// cli/shrink/test.c: which module is a bad one.
 #include <string.h>
 
-#include "cli/test.h"
+#include "cli/shrink/test.h"
 
 static bool read_bad(Cli *cli, HlTest *out) {
   static const struct {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "cli/editor.h"
+#include "cli/explore/editor.h"
 #include "cli/json.h"
 #include "cli/load.h"
 #include "cli/select.h"

@@ -1,4 +1,4 @@
-// cli/view_page.c: the states that a page shows, from files, dumps and histories.
+// cli/view/view_page.c: the states that a page shows, from files, dumps and histories.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "cli/load.h"
 #include "cli/select.h"
-#include "cli/view.h"
+#include "cli/view/view.h"
 #include "hilo/dump.h"
 #include "tool/dump_states.h"
 #include "tool/view_marks.h"

@@ -5,7 +5,7 @@
 #include "cli/json.h"
 #include "cli/load.h"
 #include "cli/select.h"
-#include "cli/view.h"
+#include "cli/view/view.h"
 
 typedef enum Picture { MAP, HTML, SVG, DOT, EXPLORER } Picture;
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/json.h"
-#include "cli/test.h"
+#include "cli/shrink/test.h"
 #include "hilo/bisect.h"
 
 typedef struct Job {

@@ -1,6 +1,6 @@
-// cli/editor.c: lines typed at a terminal. Editing, history and completion are libedit's, which is opened here and nowhere
+// cli/explore/editor.c: lines typed at a terminal. Editing, history and completion are libedit's, which is opened here and nowhere
 // else, so that a command that reads no lines need not wait for it; without it lines are read as they come.
-#include "cli/editor.h"
+#include "cli/explore/editor.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
