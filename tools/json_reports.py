@@ -23,12 +23,18 @@ check program.mlir
 check sharded.jax_export
 stats before.hlo
 stats --computations before.hlo typo.hlo
+stats --by=scope --depth=2 --peak before.hlo
+stats --by=loop before.hlo
+stats --top=3 before.hlo
 stats program.jaxpr
 stats dir
 stats sharded.jax_export
 run before.hlo --args args.npz --expect results.npz --print
 run before.hlo --seed=1 --expect results.npz
 run before.hlo --args args.npz --platform=cpu --stats --profile trace.json
+run before.hlo --args args.npz --compare-with after.hlo
+run before.hlo --args args.npz --compare-with nothing.hlo
+run before.hlo --trace values.json
 run checks.mlir
 run two.hlo
 run typo.hlo

@@ -195,6 +195,7 @@ typedef struct HlDiag {
   HlLoc loc;
   char *text;                                        // one line or several, no trailing newline
   char *hint;                                        // "did you mean 'add'?", or NULL
+  int64_t times;                                     // it was reported: equal warnings are stored once, and so are equal outcomes
 } HlDiag;
 
 // Everything a piece of work needs around it: diagnostics, scratch memory, limits, registered
@@ -211,12 +212,15 @@ bool hl_error(HlCx *cx, HlPos pos, const char *format, ...) HL_PRINTF(3, 4);
 bool hl_error_kind(HlCx *cx, HlErrorKind kind, HlPos pos, const char *format, ...) HL_PRINTF(4, 5);
 bool hl_verror(HlCx *cx, HlErrorKind kind, HlPos pos, const char *format, va_list args);
 void hl_warn(HlCx *cx, HlPos pos, const char *format, ...) HL_PRINTF(3, 4);
-void hl_note(HlCx *cx, HlPos pos, const char *format, ...) HL_PRINTF(3, 4);
+void hl_note(HlCx *cx, HlPos pos, const char *format, ...) HL_PRINTF(3, 4);   // belongs to what was reported before it
+void hl_tell(HlCx *cx, HlPos pos, const char *format, ...) HL_PRINTF(3, 4);   // a note by itself: what was done or left out
+void hl_conclude(HlCx *cx, HlPos pos, const char *format, ...) HL_PRINTF(3, 4);  // the same, whatever the limit: what came of it all
 void hl_hint(HlCx *cx, const char *format, ...) HL_PRINTF(2, 3);  // attaches to the newest diagnostic
 
 int hl_cx_n_diags(const HlCx *cx);
 const HlDiag *hl_cx_diag(const HlCx *cx, int k);     // oldest first
 int64_t hl_cx_n_errors(const HlCx *cx);              // all, stored or not
+int64_t hl_cx_n_lost(const HlCx *cx, HlSeverity severity);  // not stored, since there were too many (HlLimits.errors)
 HlErrorKind hl_cx_error_kind(const HlCx *cx);        // of the first error
 void hl_cx_clear(HlCx *cx);                          // forgets diagnostics and counts
 // Cuts back to the first n diagnostics: for a reader that tries one form and then another.

@@ -23,6 +23,13 @@ HlCost hl_cost_module(const HlModule *m);
 HlCost *hl_cost_comps(HlArena *arena, const HlModule *m);
 // Of one instruction, given those: for asking about many.
 HlCost hl_cost_inst_by(const HlInst *inst, const HlCost *comps);
+// A module's cost as XLA's HloCostAnalysis names it: "flops", "bytes accessed", "bytes accessed0{}" (of the first operands of all
+// instructions), "bytes accessedout{}", "utilization0{}", ...; a loop counts once. In the arena; what is 0 is left out.
+typedef struct HlCostProperty {
+  const char *name;
+  double value;
+} HlCostProperty;
+int hl_cost_properties(HlArena *arena, const HlModule *m, const HlCostProperty **out);
 // How often a while runs its body: what its backend config says, or found from a counter that starts
 // at a constant, grows by a constant and is compared with a constant; -1: not known.
 int64_t hl_trip_count(const HlInst *loop);

@@ -75,8 +75,8 @@ typedef struct HlPassInfo {
   const char *options;                 // "layout_sensitive=false very_small_gather_size=4": names and defaults
   const char *meaning;                 // one line
   const HlRule *rules;                 // ends with a NULL name; NULL: none
-  // Sets of properties: without those it needs it does not run; those it gives hold afterwards, whatever was before; those
-  // it breaks may not, nor those that fade and that it does not keep.
+  // Sets of properties: without those it needs it does not run (an error, or it leaves the module alone: pass/contract.c); those
+  // it gives hold afterwards, whatever was before; those it breaks may not, nor those that fade and that it does not keep.
   uint32_t needs, gives, breaks, keeps;
 } HlPassInfo;
 
@@ -256,6 +256,8 @@ HlInst *hl_inst_copy(HlComp *to, const HlInst *inst, const HlShape *shape, int n
 // A copy of a computation, named NAME.suffix. `map`, if not NULL, has comp->next_id entries, zeroed: the
 // copy of each instruction by id. Computations it calls are shared unless `deep`.
 HlComp *hl_comp_copy(HlModule *m, const HlComp *comp, const char *suffix, bool deep, HlInst **map);
+// Copies of all computations of another module, named anew; its entry's copy. Stack frames and places in its source are left out.
+HlComp *hl_comps_import(HlModule *m, const HlModule *from);
 // The body of a computation put into `to`, parameters being `operands`: what its root becomes. Called
 // computations are shared. `map` as above or NULL. op_name prefix as for call inlining: see hl_inline_call.
 HlInst *hl_graft(HlComp *to, const HlComp *comp, int n, HlInst *const *operands, HlInst **map);

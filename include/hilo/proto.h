@@ -50,6 +50,10 @@ bool hl_proto_write_packed(HlCx *cx, const HlModule *m, const HlRecorded *record
 bool hl_proto_write_literal(HlCx *cx, const HlLiteral *literal, bool as_text, HlBuf *out);
 // One of the module's shardings as OpSharding, in binary; NULL: replicated.
 void hl_proto_write_sharding(const HlModule *m, const HlSharding *sharding, HlBuf *out);
+// OpSharding read into the module's arena; NULL: reported.
+const HlSharding *hl_proto_read_sharding(HlCx *cx, HlModule *m, HlStr bytes);
+// A shape of the module's as ShapeProto, in binary.
+void hl_proto_write_shape(const HlModule *m, const HlShape *shape, HlBuf *out);
 
 // What run_hlo_module keeps of its runs (RunHloModuleLiterals). Every literal is a reference.
 typedef struct HlRun {

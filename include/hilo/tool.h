@@ -31,6 +31,9 @@ static inline bool hl_format_is_program(HlFormat format) {
 // The target that a word says: a name (hl_target_find), "native", or else a file that hl_proto_read_target reads. In the arena
 // or forever; NULL after reporting.
 const HlTarget *hl_target_load(HlCx *cx, HlArena *arena, const char *word);
+// The usual device of the kind that a module was compiled for, as far as it says: a GPU by queues of kernels in backend
+// configs or by what only their libraries do, else a CPU. Never NULL.
+const HlTarget *hl_target_of_module(const HlModule *m);
 
 // How MLIR and jaxpr become modules.
 typedef struct HlLoadOptions {

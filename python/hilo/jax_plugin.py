@@ -115,6 +115,11 @@ _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
+_capsule_new = ctypes.pythonapi.PyCapsule_New
+_capsule_new.restype = ctypes.py_object
+_capsule_new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
 def _address(capsule: Any) -> int | None:
   """What a capsule holds, which stays."""
   if capsule is None:
@@ -127,6 +132,12 @@ def _bytes(name: str | bytes) -> bytes:
   return name if isinstance(name, bytes) else name.encode()
 
 
+def _register(library: ctypes.CDLL, name: Any, stages: Mapping[str, Any], api_version: int, traits: Any = 0) -> None:
+  pointers = [_address(stages.get(stage)) for stage in ("instantiate", "prepare", "initialize", "execute")]
+  if library.hilo_pjrt_register_ffi(_bytes(name), *pointers, api_version, _number(traits)) != 0:
+    logger.warning("Hilo does not take the custom call %s", name)
+
+
 def _take_custom_calls(library: ctypes.CDLL) -> None:
   """Every target that is or will be registered for "cpu" goes to Hilo, and on to XLA: JAX knows one handler for each
   platform, and a CPU client that is made later would find its place taken."""
@@ -135,9 +146,7 @@ def _take_custom_calls(library: ctypes.CDLL) -> None:
 
   def take(name: Any, target: Any, platform: str, api_version: int = 0, traits: Any = 0) -> None:
     stages = target if isinstance(target, dict) else {"execute": target}
-    pointers = [_address(stages.get(stage)) for stage in ("instantiate", "prepare", "initialize", "execute")]
-    if library.hilo_pjrt_register_ffi(_bytes(name), *pointers, api_version, _number(traits)) != 0:
-      logger.warning("Hilo does not take the custom call %s", name)
+    _register(library, name, stages, api_version, traits)
     xla.register_custom_call_target(name, target, platform, api_version, traits)
 
   if hasattr(xla_client, "register_custom_type_handler"):
@@ -153,6 +162,18 @@ def _take_custom_calls(library: ctypes.CDLL) -> None:
     xla_client.register_custom_type_handler("cpu", take_type)
   # Behind the types: a handler that keeps something says of which.
   xla_client.register_custom_call_handler("cpu", take)
+  _take_own_calls(library, xla)
+
+
+def _take_own_calls(library: ctypes.CDLL, xla: Any) -> None:
+  """jaxlib registers a few handlers with XLA and nobody else, as it is loaded: buffer callbacks'."""
+  name = "xla_buffer_python_cpu_callback"
+  targets = xla.custom_call_targets("Host") if hasattr(xla, "custom_call_targets") else {}
+  if not isinstance(targets.get(name), dict):
+    return
+  meet = ctypes.cast(library.hilo_pjrt_meet_client, ctypes.c_void_p).value
+  xla.register_custom_call_target("hilo_meet_client", _capsule_new(meet, b"xla._CUSTOM_CALL_TARGET", None), "Host", 1)
+  _register(library, name, targets[name], api_version=1)
 
 
 def _number(traits: Any) -> int:

@@ -1,7 +1,8 @@
 // cx.c: the context: limits, scratch memory, registered things, and the diagnostics so far.
 //
 // Errors and other diagnostics are stored up to limits.errors of each, so that many warnings do not
-// hide an error. A note belongs to what it follows, and goes with it.
+// hide an error; a warning that has been given before is counted, not stored again. A note belongs to what it follows, and goes
+// with it; but for outcomes, which stand for themselves.
 
 #include "base/memory.h"
 
@@ -12,7 +13,9 @@
 
 typedef struct Entry {
   HlDiag diag;
-  int64_t errors_before;  // n_errors when it was reported
+  bool is_outcome;        // of a note: it belongs to nothing
+  int64_t errors_before;  // n_errors when it was reported,
+  int64_t lost_before[3];
 } Entry;
 
 struct HlCx {
@@ -21,9 +24,12 @@ struct HlCx {
   Entry *entries;
   int n_entries, capacity;
   int n_stored[3];         // of each severity
+  int n_outcomes;          // of these
+  int64_t n_lost[3];       // of each severity, not stored
   int64_t n_errors;        // all, stored or not
   HlErrorKind error_kind;  // of the first error
-  bool dropped;            // the newest diagnostic was not stored
+  bool dropped;            // the newest diagnostic was not stored,
+  bool known;              // for it is one that is, or belongs to it
   HlArena *arena;          // of the registry
   HlSyms *keys;
   void **values;  // by index of the key
@@ -80,16 +86,21 @@ static void count_error(HlCx *cx, HlErrorKind kind) {
     cx->error_kind = kind;
 }
 
-// Whether there is room for one more of a severity; a note follows the fate of what it belongs to.
-static bool has_room(const HlCx *cx, HlSeverity severity) {
+// Whose fate a diagnostic shares.
+typedef enum Standing { STANDS_ALONE, FOLLOWS, IS_OUTCOME, IS_CONCLUSION } Standing;
+
+// Whether there is room for one more; a note follows the fate of what it belongs to.
+static bool has_room(const HlCx *cx, HlSeverity severity, Standing standing) {
   const int limit = cx->limits.errors > 1 ? cx->limits.errors : 1;
-  if (severity == HL_NOTE && cx->n_entries > 0)
-    return !cx->dropped && cx->n_stored[HL_NOTE] < 4 * limit;
+  if (standing >= IS_OUTCOME)
+    return standing == IS_CONCLUSION || cx->n_outcomes < 4 * limit;
+  if (standing == FOLLOWS && cx->n_entries > 0)
+    return !cx->dropped && cx->n_stored[HL_NOTE] - cx->n_outcomes < 4 * limit;
   return cx->n_stored[severity] < limit;
 }
 
 // Stores a diagnostic, whose text, hint and source reference become the context's.
-static void store(HlCx *cx, HlDiag diag) {
+static void store(HlCx *cx, HlDiag diag, Standing standing) {
   if (cx->n_entries == cx->capacity) {
     const int capacity = cx->capacity ? 2 * cx->capacity : 8;
     cx->entries = base_realloc_as(cx, cx->entries, sizeof *cx->entries * (size_t)capacity);
@@ -98,8 +109,12 @@ static void store(HlCx *cx, HlDiag diag) {
   base_give(diag.text, cx);
   base_give(diag.hint, cx);
   base_source_give(diag.source, cx);
-  cx->entries[cx->n_entries++] = (Entry){diag, cx->n_errors};
+  Entry *entry = &cx->entries[cx->n_entries++];
+  *entry =
+      (Entry){.diag = diag, .is_outcome = standing >= IS_OUTCOME, .errors_before = cx->n_errors};
+  memcpy(entry->lost_before, cx->n_lost, sizeof cx->n_lost);
   cx->n_stored[diag.severity]++;
+  cx->n_outcomes += entry->is_outcome;
 }
 
 static void free_diag(HlCx *cx, HlDiag *diag) {
@@ -108,30 +123,59 @@ static void free_diag(HlCx *cx, HlDiag *diag) {
   base_free(diag->hint);
 }
 
-static void report(HlCx *cx, HlSeverity severity, HlErrorKind kind, HlPos pos, const char *format,
-                   va_list args) {
-  const bool room = has_room(cx, severity);
-  cx->dropped = !room;
-  if (room) {
-    store(cx, (HlDiag){.severity = severity,
-                       .kind = kind,
-                       .source = hl_source_ref((HlSource *)pos.source),
-                       .loc = pos.source ? pos.loc : 0,
-                       .text = base_vprintf(format, args)});
+// What has been reported before in the same words of the same place: a warning at any time, an outcome just now, for what a
+// program prints has an order. NULL: nothing, or it is to be seen each time.
+static HlDiag *find_equal(const HlCx *cx, const HlDiag *diag, Standing standing) {
+  if (diag->severity != HL_WARNING && standing < IS_OUTCOME)
+    return NULL;
+  const int last = standing >= IS_OUTCOME && cx->n_entries > 0 ? cx->n_entries - 1 : 0;
+  for (int k = cx->n_entries; k-- > last;) {
+    HlDiag *before = &cx->entries[k].diag;
+    if (before->severity == diag->severity && before->loc == diag->loc &&
+        before->source == diag->source && cx->entries[k].is_outcome == (standing >= IS_OUTCOME) &&
+        strcmp(before->text, diag->text) == 0)
+      return before;
+  }
+  return NULL;
+}
+
+// Errors that are not stored need no text.
+static void report(HlCx *cx, HlSeverity severity, Standing standing, HlErrorKind kind, HlPos pos,
+                   const char *format, va_list args) {
+  const bool room = has_room(cx, severity, standing);
+  HlDiag diag = {.severity = severity,
+                 .kind = kind,
+                 .source = (HlSource *)pos.source,
+                 .loc = pos.source ? pos.loc : 0,
+                 .times = 1};
+  if (room || severity == HL_WARNING || standing >= IS_OUTCOME)
+    diag.text = base_vprintf(format, args);
+  HlDiag *before = diag.text ? find_equal(cx, &diag, standing) : NULL;
+  cx->known = before || (standing == FOLLOWS && cx->dropped && cx->known);
+  cx->dropped = before || !room;
+  if (before)
+    before->times++;
+  else if (!room && !cx->known)
+    cx->n_lost[severity]++;
+  if (cx->dropped) {
+    base_free(diag.text);
+  } else {
+    hl_source_ref(diag.source);
+    store(cx, diag, standing);
   }
   if (severity == HL_ERROR)
     count_error(cx, kind);
 }
 
 bool hl_verror(HlCx *cx, HlErrorKind kind, HlPos pos, const char *format, va_list args) {
-  report(cx, HL_ERROR, kind, pos, format, args);
+  report(cx, HL_ERROR, STANDS_ALONE, kind, pos, format, args);
   return false;
 }
 
 bool hl_error_kind(HlCx *cx, HlErrorKind kind, HlPos pos, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  report(cx, HL_ERROR, kind, pos, format, args);
+  report(cx, HL_ERROR, STANDS_ALONE, kind, pos, format, args);
   va_end(args);
   return false;
 }
@@ -139,7 +183,7 @@ bool hl_error_kind(HlCx *cx, HlErrorKind kind, HlPos pos, const char *format, ..
 bool hl_error(HlCx *cx, HlPos pos, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  report(cx, HL_ERROR, HL_INVALID, pos, format, args);
+  report(cx, HL_ERROR, STANDS_ALONE, HL_INVALID, pos, format, args);
   va_end(args);
   return false;
 }
@@ -147,14 +191,28 @@ bool hl_error(HlCx *cx, HlPos pos, const char *format, ...) {
 void hl_warn(HlCx *cx, HlPos pos, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  report(cx, HL_WARNING, HL_INVALID, pos, format, args);
+  report(cx, HL_WARNING, STANDS_ALONE, HL_INVALID, pos, format, args);
   va_end(args);
 }
 
 void hl_note(HlCx *cx, HlPos pos, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  report(cx, HL_NOTE, HL_INVALID, pos, format, args);
+  report(cx, HL_NOTE, FOLLOWS, HL_INVALID, pos, format, args);
+  va_end(args);
+}
+
+void hl_tell(HlCx *cx, HlPos pos, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  report(cx, HL_NOTE, IS_OUTCOME, HL_INVALID, pos, format, args);
+  va_end(args);
+}
+
+void hl_conclude(HlCx *cx, HlPos pos, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  report(cx, HL_NOTE, IS_CONCLUSION, HL_INVALID, pos, format, args);
   va_end(args);
 }
 
@@ -185,6 +243,10 @@ int64_t hl_cx_n_errors(const HlCx *cx) {
   return cx->n_errors;
 }
 
+int64_t hl_cx_n_lost(const HlCx *cx, HlSeverity severity) {
+  return cx->n_lost[severity];
+}
+
 HlErrorKind hl_cx_error_kind(const HlCx *cx) {
   return cx->error_kind;
 }
@@ -192,8 +254,9 @@ HlErrorKind hl_cx_error_kind(const HlCx *cx) {
 void hl_cx_clear(HlCx *cx) {
   hl_cx_forget(cx, 0);
   cx->n_errors = 0;
+  memset(cx->n_lost, 0, sizeof cx->n_lost);
   cx->error_kind = 0;
-  cx->dropped = false;
+  cx->dropped = cx->known = false;
 }
 
 // Errors beyond the limit come after those stored, so they go too once a stored one goes.
@@ -201,7 +264,9 @@ void hl_cx_forget(HlCx *cx, int n) {
   while (cx->n_entries > (n > 0 ? n : 0)) {
     Entry *entry = &cx->entries[--cx->n_entries];
     cx->n_errors = entry->errors_before;
+    memcpy(cx->n_lost, entry->lost_before, sizeof cx->n_lost);
     cx->n_stored[entry->diag.severity]--;
+    cx->n_outcomes -= entry->is_outcome;
     cx->dropped = false;
     free_diag(cx, &entry->diag);
   }
@@ -209,22 +274,37 @@ void hl_cx_forget(HlCx *cx, int n) {
     cx->error_kind = 0;
 }
 
+// A diagnostic of another context, whose text and hint go over where there is room for it.
+static void take_over(HlCx *cx, Entry *entry) {
+  HlDiag *diag = &entry->diag;
+  const Standing standing = entry->is_outcome           ? IS_CONCLUSION
+                            : diag->severity == HL_NOTE ? FOLLOWS
+                                                        : STANDS_ALONE;
+  HlDiag *before = find_equal(cx, diag, standing);
+  cx->known = before || (standing == FOLLOWS && cx->dropped && cx->known);
+  cx->dropped = before || !has_room(cx, diag->severity, standing);
+  if (before)
+    before->times += diag->times;
+  else if (cx->dropped && !cx->known)
+    cx->n_lost[diag->severity] += diag->times;
+  if (cx->dropped)
+    return;
+  HlDiag moved = *diag;
+  moved.source = hl_source_ref(diag->source);
+  store(cx, moved, standing);
+  if (diag->severity == HL_ERROR)
+    cx->n_errors++;
+  diag->text = diag->hint = NULL;  // these have moved
+}
+
 void hl_cx_merge(HlCx *cx, HlCx *from) {
   const int64_t total = cx->n_errors + from->n_errors;
   if (cx->n_errors == 0)
     cx->error_kind = from->error_kind;
-  for (int k = 0; k < from->n_entries; k++) {
-    HlDiag *diag = &from->entries[k].diag;
-    cx->dropped = !has_room(cx, diag->severity);
-    if (cx->dropped)
-      continue;
-    HlDiag moved = *diag;
-    moved.source = hl_source_ref(diag->source);
-    store(cx, moved);
-    if (diag->severity == HL_ERROR)
-      cx->n_errors++;
-    diag->text = diag->hint = NULL;  // these have moved
-  }
+  for (int k = 0; k < from->n_entries; k++)
+    take_over(cx, &from->entries[k]);
+  for (int k = 0; k < HL_COUNT_OF(cx->n_lost); k++)
+    cx->n_lost[k] += from->n_lost[k];
   cx->n_errors = total;
   hl_cx_clear(from);
 }
@@ -336,7 +416,7 @@ void base_cx_back(HlCx *cx, BaseCxMark *mark, BaseEnd end) {
       snprintf(text, ROOM,
                "out of memory: the system gave no %zu bytes more (ulimit -v may allow more)",
                end.size);
-    store(cx, (HlDiag){.severity = HL_ERROR, .kind = kind, .text = text});
+    store(cx, (HlDiag){.severity = HL_ERROR, .kind = kind, .text = text, .times = 1}, STANDS_ALONE);
   }
   cx->dropped = !text;
   count_error(cx, kind);

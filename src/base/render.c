@@ -129,6 +129,8 @@ void hl_diag_render(const HlDiag *diag, bool color, HlBuf *out) {
   if (color)
     hl_buf_puts(out, "\033[0m");
   add_text(out, diag->text);
+  if (diag->times > 1)
+    hl_buf_printf(out, " (the same, %lld times)", (long long)diag->times);
   if (place.line > 0)
     add_excerpt(diag, place, color, out);
   if (diag->hint) {

@@ -523,7 +523,11 @@ HlBuffers *hl_buffers_new(HlCx *cx, HlArena *arena, const HlModule *m,
   return out;
 }
 
+// Bytes to which XLA:GPU aligns the temporaries in their allocation.
+enum { GPU_ALIGNMENT = 256 };
+
 HlBuffers *hl_buffers_new_for(HlCx *cx, HlArena *arena, const HlModule *m, const HlTarget *target) {
-  const HlBuffersOptions how = {.blocks = target && hl_target_has_blocks(target)};
+  const bool blocks = target && hl_target_has_blocks(target);
+  const HlBuffersOptions how = {.alignment = blocks ? GPU_ALIGNMENT : 0, .blocks = blocks};
   return hl_buffers_new(cx, arena, m, &how);
 }

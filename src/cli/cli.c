@@ -129,17 +129,16 @@ int cli_flush(Cli *cli) {
     if (cli->command)
       add_remedy(d, &text);
   }
-  int64_t stored = 0, errors = hl_cx_n_errors(cli->cx);
-  for (int k = 0; k < hl_cx_n_diags(cli->cx); k++)
-    stored += hl_cx_diag(cli->cx, k)->severity == HL_ERROR;
-  if (errors > stored)
-    hl_buf_printf(&text, "and %lld more errors\n", (long long)(errors - stored));
+  static const char *const many[] = {"notes", "warnings", "errors"};
+  for (int k = cli->quiet ? HL_ERROR : HL_NOTE; k <= HL_ERROR; k++)
+    if (hl_cx_n_lost(cli->cx, k) > 0)
+      hl_buf_printf(&text, "and %lld more %s\n", (long long)hl_cx_n_lost(cli->cx, k), many[k]);
   if (text.n > 0) {
     fflush(stdout);  // where both go to one file, they stay in order
     fwrite(text.at, 1, text.n, stderr);
   }
   hl_buf_free(&text);
-  int status = errors > 0 ? (int)hl_cx_error_kind(cli->cx) : CLI_OK;
+  int status = hl_cx_n_errors(cli->cx) > 0 ? (int)hl_cx_error_kind(cli->cx) : CLI_OK;
   hl_cx_clear(cli->cx);
   return status;
 }

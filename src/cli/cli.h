@@ -137,7 +137,8 @@ void cli_print_environment(bool xla_flags);
 
 // The commands, in the order --help shows them; each lives in cmd_<name>.c.
 #define CLI_COMMANDS(CMD) \
-  CMD(check) CMD(convert) CMD(stats) CMD(run) CMD(opt) CMD(passes) CMD(targets) CMD(history) CMD(bench) CMD(docs)
+  CMD(check) CMD(convert) CMD(stats) CMD(diff) CMD(extract) CMD(slice) CMD(reduce) CMD(run) \
+  CMD(opt) CMD(passes) CMD(targets) CMD(history) CMD(bench) CMD(docs)
 #define CMD(name) extern const CliCommand cli_##name;
 CLI_COMMANDS(CMD)
 #undef CMD

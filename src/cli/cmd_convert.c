@@ -4,6 +4,7 @@
 #include "cli/form.h"
 #include "cli/mlir.h"
 #include "cli/select.h"
+#include "hilo/diff.h"
 
 static bool find_options(Cli *cli, const Form *form, HlTextOptions *out) {
   *out = (HlTextOptions){0};
@@ -22,7 +23,8 @@ static bool is_mhlo(const Form *form) {
 
 // Whether MLIR goes to the output without becoming HLO on the way.
 static bool stays_mlir(const Cli *cli, const Form *form) {
-  bool is_asked_for_more = cli_value(cli, "--arg-shapes") || cli_value(cli, "--entry");
+  bool is_asked_for_more =
+      cli_value(cli, "--arg-shapes") || cli_value(cli, "--entry") || cli_flag(cli, "--normalize");
   return !is_asked_for_more &&
          (form->kind == FORM_ARTIFACT || strcmp(form->name, "stablehlo") == 0 || is_mhlo(form));
 }
@@ -38,12 +40,28 @@ static bool lower_other(Cli *cli, const Form *form, HlFile *file) {
   return !is_other || hl_load_lower(cli->cx, NULL, file);
 }
 
-static int convert(Cli *cli, const Form *form, const HlTextOptions *options) {
+// In place of each module the one form of all that are equal to it but for names, order and metadata.
+static bool normalize(Cli *cli, HlFile *file, HlTextOptions *options) {
+  if (!cli_flag(cli, "--normalize"))
+    return true;
+  for (int k = 0; k < file->n; k++) {
+    HlModule *m = hl_normalize(cli->cx, file->modules[k]);
+    if (!m)
+      return false;
+    hl_module_free(file->modules[k]);
+    file->modules[k] = m;
+  }
+  options->sorted_configs = HL_ON;
+  return true;
+}
+
+static int convert(Cli *cli, const Form *form, HlTextOptions *options) {
   HlFile file;
   HlBuf out = {0};
   HlLoadOptions how = cli_load_options(cli);
   how.trees_only = stays_mlir(cli, form);
-  if (!hl_load(cli->cx, cli->files[0], &how, &file) || !lower_other(cli, form, &file)) {
+  if (!hl_load(cli->cx, cli->files[0], &how, &file) || !lower_other(cli, form, &file) ||
+      !normalize(cli, &file, options)) {
     hl_file_free(&file);
     return cli_flush(cli);
   }
@@ -78,6 +96,9 @@ static const CliOption options[] = {
      "names), fingerprint or module-fingerprint (the same for programs that differ in names only); "
      "of MLIR: default, generic"},
     {"--large-constants", NULL, "print constants of more than ten elements in full"},
+    {"--normalize", NULL,
+     "names, order and computations in one form, without metadata: programs that are equal but for these become the same "
+     "text"},
     {"--no-metadata", NULL, "leave out metadata and stack frames"},
     {"--locations", NULL, "print MLIR's locations"},
     {"--closed-fusions", NULL, "in pictures: a fusion is one node"},
@@ -106,6 +127,7 @@ const CliCommand cli_convert = {
     .examples = "  hilo convert m.hlo --to=stablehlo            as StableHLO\n"
                 "  hilo convert m.mlir -o m.hlo.pb.gz           the form follows from the name\n"
                 "  hilo convert m.hlo --print=canonical         what XLA's canonical form is\n"
+                "  hilo convert m.hlo --normalize               the same whatever the names and order were\n"
                 "  hilo convert m.hlo --to=html -o m.html       a page to look at\n",
     .options = options,
     .run = run,

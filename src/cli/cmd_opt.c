@@ -352,7 +352,7 @@ static bool check_each(Cli *cli, const Plan *plan, HlModule *m, const HlRecorded
   if (ok)
     cli_print_check(cli, m, &check, plan->tolerance, out);
   if (ok && !check.differs && cli_value(cli, "-o"))
-    hl_note(cli->cx, (HlPos){0}, "module %s: every pass kept the results (%d evaluations)",
+    hl_conclude(cli->cx, (HlPos){0}, "module %s: every pass kept the results (%d evaluations)",
             m->name->text, check.evaluations);
   if (ok && check.differs)
     hl_error_kind(cli->cx, HL_DIFFERS, (HlPos){0}, "pass %s changes a result of module %s",

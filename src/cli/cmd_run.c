@@ -8,6 +8,7 @@
 #include "cli/inputs.h"
 #include "cli/json.h"
 #include "cli/load.h"
+#include "cli/lockstep.h"
 #include "cli/select.h"
 #include "hilo/cpu.h"
 #include "hilo/custom_calls.h"
@@ -363,6 +364,8 @@ static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *fi
   }
   HlModule *m = file->modules[k];
   cli_set_partitions(cli, m);
+  if (cli_wants_lockstep(cli))
+    return cli_lockstep(cli, path, file, m, options);
   if (hl_session_platform(session)->has_programs)
     return run_on_cpu(cli, path, session, m, &file->recorded, options);
   file->modules[k] = NULL;
@@ -407,6 +410,24 @@ static bool read_platform(Cli *cli, const char *option, const char *usual, const
                        is_reference ? "platform '%s' is no reference; use --reference=reference"
                                     : "platform '%s' is not in this build; use --platform=cpu",
                        wish);
+}
+
+static bool check_lockstep(Cli *cli) {
+  static const char *const others[] = {"--expect", "--save", "--print", "--iterations", "--stats", "--profile"};
+  const char *mode = cli_flag(cli, "--trace") ? "--trace" : "--compare-with";
+  if (cli_flag(cli, "--trace") && cli_flag(cli, "--compare-with"))
+    return cli_usage(cli, "--trace and --compare-with exclude each other") == CLI_OK;
+  if (!cli_wants_lockstep(cli)) {
+    static const char *const parts[] = {"--extract", "--memory", "--trace-times", "--trace-values"};
+    for (int k = 0; k < HL_COUNT_OF(parts); k++)
+      if (cli_flag(cli, parts[k]))
+        return cli_usage(cli, "%s is of --compare-with or --trace", parts[k]) == CLI_OK;
+    return true;
+  }
+  for (int k = 0; k < HL_COUNT_OF(others); k++)
+    if (cli_flag(cli, others[k]))
+      return cli_usage(cli, "%s and %s exclude each other", mode, others[k]) == CLI_OK;
+  return true;
 }
 
 static int run_all(Cli *cli, HlSession *session, HlFile *file, HlReplayOptions *options) {
@@ -466,6 +487,8 @@ static int run(Cli *cli) {
     return hl_cx_n_errors(cli->cx) ? cli_flush(cli) : CLI_USAGE;
   if (cli_value(cli, "--profile") && !platform->has_programs)
     return cli_usage(cli, "--profile is of --platform=cpu: other platforms have no steps");
+  if (!check_lockstep(cli))
+    return CLI_USAGE;
   options.no_reference = !reference;
   HlFlags flags;
   const bool ok = cli_xla_flags(cli, &flags);
@@ -499,6 +522,7 @@ static const CliOption options[] = {
     {"--perf-map", NULL,
      "of --platform=cpu: name machine code in /tmp/perf-PID.map, for perf (also: HILO_PERF_MAP=1)"},
     {"--gdb", NULL, "of --platform=cpu: tell GDB of machine code (also: HILO_GDB=1)"},
+    CLI_LOCKSTEP_OPTIONS,
     {"--no-compare", NULL, "run only"},
     {"--replicas", "N", "logical replicas (default: what the module says)"},
     CLI_PARTITIONS_OPTION,

@@ -2,28 +2,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "cli/cli.h"
 #include "cli/equations.h"
 #include "cli/json.h"
 #include "cli/load.h"
+#include "cli/shares.h"
 #include "tool/stats.h"
 
 // --- Text ---------------------------------------------------------------------------------------
-
-// "1.23 G", "456"; "4.50 MiB" for bytes.
-static const char *short_number(double x, bool bytes, char *room, size_t n) {
-  static const char *const decimal[] = {"", " k", " M", " G", " T", " P", " E"};
-  static const char *const binary[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
-  double base = bytes ? 1024 : 1000;
-  int k = 0;
-  while (x >= base && k < 6) {
-    x /= base;
-    k++;
-  }
-  base_snprintf(room, n, k == 0 ? "%.0f%s" : "%.2f%s", x, bytes ? binary[k] : decimal[k]);
-  return room;
-}
 
 static void add_line(HlBuf *out, const char *label) {
   hl_buf_printf(out, "  %-18s", label);
@@ -50,10 +36,10 @@ static void add_collectives(HlBuf *out, const Stats *s) {
   for (int k = 0; k < n; k++)
     hl_buf_printf(out, "%s%s %" PRId64 " (%s)", k ? ", " : ": ", hl_op_text(ops[k]),
                   s->collective[ops[k]],
-                  short_number(s->collective_bytes[ops[k]], true, room, sizeof room));
+                  cli_short_number(s->collective_bytes[ops[k]], true, room, sizeof room));
   if (n)
     hl_buf_printf(out, "; %s sent in a run",
-                  short_number(s->cost.collective_bytes, true, room, sizeof room));
+                  cli_short_number(s->cost.collective_bytes, true, room, sizeof room));
   hl_buf_putc(out, '\n');
 }
 
@@ -61,16 +47,16 @@ static void add_costs(HlBuf *out, const Stats *s) {
   char a[32], b[32], c[32];
   double bytes = s->cost.bytes_read + s->cost.bytes_written;
   add_line(out, "flops");
-  hl_buf_puts(out, short_number(s->cost.flops, false, a, sizeof a));
+  hl_buf_puts(out, cli_short_number(s->cost.flops, false, a, sizeof a));
   if (bytes > 0)
     hl_buf_printf(out, "; %.3g a byte", s->cost.flops / bytes);
   hl_buf_putc(out, '\n');
   add_line(out, "transcendentals");
-  hl_buf_printf(out, "%s\n", short_number(s->cost.transcendentals, false, a, sizeof a));
+  hl_buf_printf(out, "%s\n", cli_short_number(s->cost.transcendentals, false, a, sizeof a));
   add_line(out, "bytes");
-  hl_buf_printf(out, "%s: %s read, %s written\n", short_number(bytes, true, a, sizeof a),
-                short_number(s->cost.bytes_read, true, b, sizeof b),
-                short_number(s->cost.bytes_written, true, c, sizeof c));
+  hl_buf_printf(out, "%s: %s read, %s written\n", cli_short_number(bytes, true, a, sizeof a),
+                cli_short_number(s->cost.bytes_read, true, b, sizeof b),
+                cli_short_number(s->cost.bytes_written, true, c, sizeof c));
 }
 
 static void add_summary(HlBuf *out, const Stats *s) {
@@ -80,20 +66,20 @@ static void add_summary(HlBuf *out, const Stats *s) {
                 s->computations == 1 ? "" : "s");
   add_line(out, "parameters");
   hl_buf_printf(out, "%" PRId64 ", %s\n", s->parameters,
-                short_number(s->parameter_bytes, true, room, sizeof room));
+                cli_short_number(s->parameter_bytes, true, room, sizeof room));
   add_line(out, "constants");
   hl_buf_printf(out, "%" PRId64 ", %s", s->constants,
-                short_number(s->constant_bytes, true, room, sizeof room));
+                cli_short_number(s->constant_bytes, true, room, sizeof room));
   if (s->largest_constant > 0)
     hl_buf_printf(out, ", the largest %s",
-                  short_number(s->largest_constant, true, room, sizeof room));
+                  cli_short_number(s->largest_constant, true, room, sizeof room));
   if (s->elided)
     hl_buf_printf(out, ", %" PRId64 " elided", s->elided);
   hl_buf_putc(out, '\n');
   add_fusions(out, s);
   add_costs(out, s);
   add_line(out, s->modules > 1 ? "largest peak" : "peak memory");
-  hl_buf_printf(out, "%s\n", short_number(s->peak_memory, true, room, sizeof room));
+  hl_buf_printf(out, "%s\n", cli_short_number(s->peak_memory, true, room, sizeof room));
   add_collectives(out, s);
 }
 
@@ -137,10 +123,11 @@ static void add_comps(HlBuf *out, const HlModule *m) {
     char a[32], b[32], c[32], d[32];
     const HlCost *cost = &costs[order[k]->id];
     hl_buf_printf(out, "  %-32s %12u %12s %11s %12s %11s %s\n", order[k]->name->text,
-                  order[k]->n_insts, short_number(cost->flops, false, a, sizeof a),
-                  short_number(cost->transcendentals, false, b, sizeof b),
-                  short_number(cost->bytes_read + cost->bytes_written, true, c, sizeof c),
-                  short_number(cost->collective_bytes, true, d, sizeof d), what_it_is(order[k]));
+                  order[k]->n_insts, cli_short_number(cost->flops, false, a, sizeof a),
+                  cli_short_number(cost->transcendentals, false, b, sizeof b),
+                  cli_short_number(cost->bytes_read + cost->bytes_written, true, c, sizeof c),
+                  cli_short_number(cost->collective_bytes, true, d, sizeof d),
+                  what_it_is(order[k]));
     while (out->n > 1 && out->at[out->n - 2] == ' ') {  // no blanks before the end of the line
       out->at[out->n - 2] = '\n';
       out->n--;
@@ -154,6 +141,7 @@ static void add_comps(HlBuf *out, const HlModule *m) {
 typedef struct Report {
   HlBuf text;
   Stats total;
+  CliShares shares;
 } Report;
 
 static void report_module(Cli *cli, const char *path, const HlModule *m, bool is_jaxpr, Report *r) {
@@ -165,6 +153,7 @@ static void report_module(Cli *cli, const char *path, const HlModule *m, bool is
     stats_json(&cli->report, &s);
     if (cli_flag(cli, "--computations"))
       stats_comps_json(&cli->report, m);
+    cli_shares(cli, &r->shares, m, &cli->report);
     if (is_jaxpr)
       cli_equations_json(cli, m, &cli->report);
     json_close(&cli->report, '}');
@@ -173,10 +162,11 @@ static void report_module(Cli *cli, const char *path, const HlModule *m, bool is
   hl_buf_printf(&r->text, "%s%s: module %s\n", r->total.modules > 1 ? "\n" : "", path,
                 m->name->text);
   add_summary(&r->text, &s);
-  if (!cli_flag(cli, "--brief"))
+  if (!cli_flag(cli, "--brief") && !r->shares.costs && !r->shares.peak)
     add_tables(&r->text, &s);
   if (cli_flag(cli, "--computations"))
     add_comps(&r->text, m);
+  cli_shares(cli, &r->shares, m, &r->text);
   if (is_jaxpr && !cli_flag(cli, "--brief"))
     cli_equations(cli, m, &r->text);
   cli_progress(cli, NULL);
@@ -228,6 +218,11 @@ static int run(Cli *cli) {
   if (status)
     return status;
   Report report = {0};
+  if (!cli_shares_read(cli, &report.shares)) {
+    cli_shares_free(&report.shares);
+    cli_files_free(&files);
+    return cli_worse(CLI_USAGE, cli_flush(cli));
+  }
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k].at);
@@ -236,19 +231,21 @@ static int run(Cli *cli) {
   cli_progress(cli, NULL);
   report_total(cli, files.skipped, &report);
   hl_buf_free(&report.text);
+  cli_shares_free(&report.shares);
   return cli_worse(status, cli_end_files(cli, &files));
 }
 
 static const CliOption options[] = {
     {"--computations", NULL, "a row for each computation as well"},
     {"--brief", NULL, "only the summary of each module, without its tables"},
+    CLI_SHARES_OPTIONS,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
 };
 
 const CliCommand cli_stats = {
     .name = "stats",
-    .usage = "FILE... [--computations]",
+    .usage = "FILE... [--by=WHAT] [--peak] [--computations]",
     .summary = "count ops, flops, bytes, memory, collectives",
     .about =
         "Shows for each module: instructions, parameters, constants and their bytes, fusions and "
@@ -261,9 +258,22 @@ const CliCommand cli_stats = {
         "counts. "
         "Of a "
         "jaxpr a table\n"
-        "follows of its equations beside the instructions that each became.",
-    .examples = "  hilo stats m.hlo                   what is in it, and what it costs\n"
-                "  hilo stats --brief dump/           every module of a dump, and all together\n",
+        "follows of its equations beside the instructions that each became.\n"
+        "\n"
+        "--by tells where the cost is, loops counted as often as they turn: a step is what runs by "
+        "itself, with\n"
+        "what it calls. Its time is the longer one of computing at the device's peak and of moving "
+        "bytes, and the\n"
+        "time between two kernels. --peak tells who is alive when memory is fullest, by XLA's "
+        "buffer assignment,\n"
+        "and what could be donated, aliased or made again. Peak memory of a module with a schedule "
+        "is the sum of its\n"
+        "allocations; without one, of the values alive at one time.",
+    .examples =
+        "  hilo stats m.hlo                   what is in it, and what it costs\n"
+        "  hilo stats --by=scope m.hlo        which part of the program takes the time\n"
+        "  hilo stats --peak m.hlo            who holds its memory, and what would save some\n"
+        "  hilo stats --brief dump/           every module of a dump, and all together\n",
     .options = options,
     .reports = true,
     .run = run,

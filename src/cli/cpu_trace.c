@@ -177,7 +177,7 @@ bool cpu_trace_write(Cli *cli, const char *path, HlCpuProgram *program, const Hl
     hl_warn(cli->cx, (HlPos){0}, "%s has no steps: the interpreter runs the program whole: %s",
             path, t.report.interpreted_whole);
   if (summed > 0)
-    hl_note(cli->cx, (HlPos){0},
+    hl_tell(cli->cx, (HlPos){0},
             "%s: %" PRId64 " runs of steps that ran more than %d times stand there summed", path,
             summed, CPU_MOST_EVENTS);
   if (t.report.lost_events > 0)

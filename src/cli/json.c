@@ -48,6 +48,20 @@ void cli_end_report(Cli *cli) {
     json_print_table(cli, &cli->report);
 }
 
+// The last of a severity: how many more there were.
+static void put_lost(HlBuf *out, const char *severity, int64_t n) {
+  if (n == 0)
+    return;
+  char text[64];
+  snprintf(text, sizeof text, "and %lld more %ss", (long long)n, severity);
+  json_open(out, NULL, '{');
+  json_text(out, "severity", severity);
+  json_int(out, "line", 0);
+  json_int(out, "column", 0);
+  json_text(out, "text", text);
+  json_close(out, '}');
+}
+
 void json_diagnostics(const Cli *cli, HlBuf *out, int first) {
   static const char *const severities[] = {"note", "warning", "error"};
   json_open(out, "diagnostics", '[');
@@ -61,8 +75,12 @@ void json_diagnostics(const Cli *cli, HlBuf *out, int first) {
     json_text(out, "text", d->text);
     if (d->hint)
       json_text(out, "hint", d->hint);
+    if (d->times > 1)
+      json_int(out, "times", d->times);
     json_close(out, '}');
   }
+  for (int k = HL_NOTE; k <= HL_ERROR; k++)
+    put_lost(out, severities[k], hl_cx_n_lost(cli->cx, k));
   json_close(out, ']');
 }
 

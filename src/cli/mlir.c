@@ -95,7 +95,7 @@ static const HlMlOp *find_chlo(const HlMlTree *tree) {
 
 // What CHLO says for short is written out on the way through HLO.
 static void write_through_hlo(Cli *cli, HlFile *file, const HlMlOp *because, HlBuf *out) {
-  hl_note(cli->cx, hl_ml_pos(file->trees[0], because),
+  hl_tell(cli->cx, hl_ml_pos(file->trees[0], because),
           "artifacts have no %s: the program goes through HLO, which expands it",
           because->name->text);
   if (!hl_load_lower(cli->cx, NULL, file))

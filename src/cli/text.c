@@ -47,7 +47,7 @@ void cli_print_module(Cli *cli, const HlModule *m, const HlTextOptions *options,
   const int64_t n =
       count((HlStr){out->at + before, out->n - before}, "constant({...})") - have.elided;
   if (n > 0)
-    hl_note(cli->cx, (HlPos){0},
+    hl_tell(cli->cx, (HlPos){0},
             "%lld constant%s of more than ten elements %s written as {...}, as XLA prints them: "
             "--large-constants writes them in full",
             (long long)n, n == 1 ? "" : "s", n == 1 ? "is" : "are");

@@ -60,10 +60,15 @@ static void add_calls(const CostQuestion *q, HlCost *out) {
     add_calls_of[q->inst->op](q, out);
 }
 
+void cost_arithmetic(const HlInst *inst, const HlCost *comps, HlCost *out) {
+  const CostQuestion q = {inst, comps};
+  rules[inst->op](&q, out);
+}
+
 static HlCost inst_cost(const HlInst *inst, const HlCost *comps) {
   HlCost out = {0};
-  CostQuestion q = {inst, comps};
-  rules[inst->op](&q, &out);
+  const CostQuestion q = {inst, comps};
+  cost_arithmetic(inst, comps, &out);
   cost_traffic(inst, &out);
   add_calls(&q, &out);
   return out;

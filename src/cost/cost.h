@@ -23,6 +23,8 @@ double cost_dim(const HlShape *shape, int64_t d);  // 1 where there is no such d
 // Shape of operand k; NULL where there is none.
 const HlShape *cost_operand(const HlInst *inst, int k);
 void cost_add(HlCost *to, const HlCost *what, double times);
+// What its rule adds: the arithmetic of one instruction, given the costs of all computations by id.
+void cost_arithmetic(const HlInst *inst, const HlCost *comps, HlCost *out);
 // Bytes that one instruction reads and writes itself.
 void cost_traffic(const HlInst *inst, HlCost *out);
 

@@ -247,7 +247,7 @@ bool custom_print(Interp *in, const HlInst *inst, const HlLiteral *const *operan
   hl_shape_print(&text, operand[0]->shape, false);
   hl_buf_putc(&text, ' ');
   hl_literal_print(&text, operand[0]);
-  hl_note(in->ev.cx, hl_pos(inst), "%s = %s", inst->operands[0]->name->text, text.at);
+  hl_tell(in->ev.cx, hl_pos(inst), "%s = %s", inst->operands[0]->name->text, text.at);
   hl_buf_free(&text);
   return true;
 }

@@ -108,7 +108,7 @@ bool hl_is_partitioned(const HlModule *m) {
 }
 
 bool hl_reads_memory(const HlInst *inst) {
-  return inst->op == HL_OP_BITCAST || inst->op == HL_OP_FUSION;
+  return inst->op == HL_OP_BITCAST || inst->op == HL_OP_FUSION || inst->op == HL_OP_ASYNC_START;
 }
 
 bool hl_has_side_effect(const HlInst *inst) {

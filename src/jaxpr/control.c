@@ -603,7 +603,7 @@ static bool platform_index(Rule *r) {
 static bool debug(Rule *r) {
   if (r->eqn->n_out > 0)
     return jx_refuse(r, "calls back into Python");
-  hl_note(r->lo->cx, (HlPos){r->lo->tree->source, r->eqn->loc}, "%s is left out", r->row->name);
+  hl_tell(r->lo->cx, (HlPos){r->lo->tree->source, r->eqn->loc}, "%s is left out", r->row->name);
   return true;
 }
 

@@ -54,6 +54,23 @@ static bool check_LAYOUTS(const HlModule *m) {
   return true;
 }
 
+static bool lies_as_fused(const HlInst *fusion) {
+  const HlComp *body = hl_to_apply(fusion);
+  bool same = hl_shape_same_order(fusion->shape, body->root->shape);
+  for (uint32_t k = 0; same && k < fusion->n_operands; k++)
+    same = hl_shape_same_order(fusion->operands[k]->shape, body->params[k]->shape);
+  return same;
+}
+
+static bool check_FUSED_LAYOUTS(const HlModule *m) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = hl_comp_may_have(comp, HL_OP_FUSION) ? comp->first : NULL; inst;
+         inst = inst->next)
+      if (inst->op == HL_OP_FUSION && !lies_as_fused(inst))
+        return false;
+  return true;
+}
+
 static bool check_FLAT(const HlModule *m) {
   for (const HlComp *comp = m->first; comp; comp = comp->next) {
     int n = 0;
@@ -188,13 +205,17 @@ static bool missing(const HlEngine *e, const HlPipelineItem *item, uint32_t need
 // devices is input like any other; a pipeline that cuts twice is a mistake.
 static const uint32_t PASSED_OVER = (uint32_t)1 << HL_HAS_WHOLE;
 
+// The same, and the engine does not call them: before layouts are assigned fusions need not say how arrays lie, and a bitcast
+// would mean that they do.
+static const uint32_t NOT_CALLED = (uint32_t)1 << HL_HAS_FUSED_LAYOUTS;
+
 // Properties that fade may be there still; whether they are is seen when the pass is to run.
 static bool check_needs(const Flat *flat) {
   const HlPipelineItem *breaker[HL_PROPERTY_COUNT] = {0};
   uint32_t needs = 0;
   for (int k = 0; k < flat->n; k++)
     needs |= flat->at[k]->pass->needs;
-  uint32_t may_hold = hl_properties_of(flat->engine->m, needs) | PASSED_OVER;
+  uint32_t may_hold = hl_properties_of(flat->engine->m, needs) | PASSED_OVER | NOT_CALLED;
   for (int k = 0; k < flat->n; k++) {
     const HlPassInfo *pass = flat->at[k]->pass;
     const uint32_t lacks = pass->needs & ~may_hold;
@@ -248,5 +269,11 @@ bool pass_has_needs(HlEngine *e, const HlPipelineItem *item, bool *has) {
   const uint32_t needs = item->pass->needs & ~PASSED_OVER,
                  lacks = needs & ~hl_properties_of(e->m, needs);
   *has = lacks == 0;
-  return *has || is_restricted(e) || missing(e, item, lacks, NULL);
+  if (*has || is_restricted(e))
+    return true;
+  if (lacks & ~NOT_CALLED)
+    return missing(e, item, lacks & ~NOT_CALLED, NULL);
+  hl_tell(e->cx, (HlPos){0}, "%s leaves the module alone, for it needs '%s' (%s)", item->name,
+          hl_property_info[first_of(lacks)].name, hl_property_info[first_of(lacks)].meaning);
+  return true;
 }

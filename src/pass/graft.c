@@ -102,3 +102,45 @@ HlComp *hl_comp_copy(HlModule *m, const HlComp *comp, const char *suffix, bool d
     copy_callees(m, copy, suffix);
   return copy;
 }
+
+// --- From another module ------------------------------------------------------------------------
+
+static HlInst *import_inst(HlComp *to, const HlInst *inst, HlInst *const *map, HlComp *const *comps) {
+  HlModule *m = to->module;
+  const int n = (int)inst->n_operands;
+  HlInst **operands = HL_ARRAY(m->arena, HlInst *, n + 1);
+  for (int k = 0; k < n; k++)
+    operands[k] = map[inst->operands[k]->id];
+  HlInst *copy = hl_inst_new(to, (HlOp)inst->op, hl_shape_intern(m->shapes, inst->shape),
+                             hl_fresh_name(m, inst->name->text), n, operands);
+  hl_copy_attrs(copy, inst);
+  hl_remove_attr(copy, HL_A_METADATA);
+  HlComp **calls = HL_ARRAY(m->arena, HlComp *, inst->n_calls + 1);
+  for (int k = 0; k < inst->n_calls; k++)
+    calls[k] = comps[hl_called(inst, k)->id];
+  if (inst->n_calls > 0)
+    hl_set_calls(copy, inst->n_calls, calls);
+  return copy;
+}
+
+static HlComp *import_comp(HlModule *m, const HlComp *comp, HlComp *const *comps) {
+  const HlSym *name = hl_fresh_comp_name(m, comp->name->text);
+  HlComp *copy = hl_comp_new(m, name->text, name->n);
+  HlInst **map = HL_ARRAY(m->arena, HlInst *, comp->next_id + 1);
+  if (comp->is_fusion)
+    hl_comp_set_fusion(copy);
+  if (comp->execution_thread)
+    hl_comp_set_thread(copy, hl_sym(m, comp->execution_thread->text));
+  for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    map[inst->id] = import_inst(copy, inst, map, comps);
+  copy_control(comp, map);
+  hl_set_root(copy, map[comp->root->id]);
+  return copy;
+}
+
+HlComp *hl_comps_import(HlModule *m, const HlModule *from) {
+  HlComp **comps = HL_ARRAY(m->arena, HlComp *, from->next_comp_id + 1);
+  for (const HlComp *comp = from->first; comp; comp = comp->next)
+    comps[comp->id] = import_comp(m, comp, comps);
+  return comps[from->entry->id];
+}

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 
-#include "hilo/version.h"
 #include "pjrt/plugin.h"
 
 #define PJRT_FUNCTION(name, size) \
@@ -12,14 +11,6 @@
 #include "pjrt/c_api.def"
 #undef PJRT_FUNCTION
 #undef PJRT_PROCEDURE
-
-#define TEXT(number) #number
-#define VERSION(major, minor, patch) "hilo " TEXT(major) "." TEXT(minor) "." TEXT(patch)
-
-// Stands in keys of caches.
-const char *platform_version(void) {
-  return VERSION(HL_VERSION_MAJOR, HL_VERSION_MINOR, HL_VERSION_PATCH);
-}
 
 PJRT_Error *PJRT_Plugin_Initialize(PJRT_Plugin_Initialize_Args *args) {
   (void)args;
@@ -59,6 +50,7 @@ static void link_extensions(void) {
   layouts_extension.base.next = &ffi_extension.base;
   ffi_extension.base.next = &shardings_extension.base;
   shardings_extension.base.next = &profiler_extension.base;
+  profiler_extension.base.next = &partitioner_extension.base;
 }
 
 const PJRT_Api *GetPjrtApi(void) {

@@ -1452,6 +1452,102 @@ typedef struct PJRT_FFI_Extension {
   PJRT_Error *(*register_handler)(PJRT_FFI_Register_Handler_Args *args);
 } PJRT_FFI_Extension;
 
+// --- Custom calls that a client partitions ------------------------------------------------------------
+
+// The names are the interface's.
+typedef struct JAX_CustomCallPartitioner_string {
+  const char *data;
+  size_t size;
+} JAX_CustomCallPartitioner_string;
+
+typedef struct JAX_CustomCallPartitioner_aval {
+  JAX_CustomCallPartitioner_string shape;     // ShapeProto
+  bool has_sharding;
+  JAX_CustomCallPartitioner_string sharding;  // OpSharding
+} JAX_CustomCallPartitioner_aval;
+
+typedef struct JAX_CustomCallPartitioner_version_and_error {
+  int64_t api_version;
+  void *data;                                 // out: what cleanup_fn gives back
+  void (*cleanup_fn)(void *data);             // out
+  bool has_error;
+  PJRT_Error_Code code;                       // out
+  JAX_CustomCallPartitioner_string error_msg; // out
+} JAX_CustomCallPartitioner_version_and_error;
+
+typedef struct JAX_CustomCallPartitioner_Partition_Args {
+  JAX_CustomCallPartitioner_version_and_error header;
+  size_t num_args;
+  JAX_CustomCallPartitioner_aval *op_args;
+  JAX_CustomCallPartitioner_aval op_result;
+  JAX_CustomCallPartitioner_string backend_config;
+  JAX_CustomCallPartitioner_string mlir_module;      // out
+  JAX_CustomCallPartitioner_string *args_sharding;   // out: num_args of them
+  JAX_CustomCallPartitioner_string result_sharding;  // out
+} JAX_CustomCallPartitioner_Partition_Args;
+
+typedef struct JAX_CustomCallPartitioner_InferShardingFromOperands_Args {
+  JAX_CustomCallPartitioner_version_and_error header;
+  size_t num_args;
+  JAX_CustomCallPartitioner_aval *op_args;
+  JAX_CustomCallPartitioner_string result_shape;
+  JAX_CustomCallPartitioner_string backend_config;
+  bool has_result_sharding;                          // out
+  JAX_CustomCallPartitioner_string result_sharding;  // out
+} JAX_CustomCallPartitioner_InferShardingFromOperands_Args;
+
+typedef struct JAX_CustomCallPartitioner_PropagateUserSharding_Args {
+  JAX_CustomCallPartitioner_version_and_error header;
+  JAX_CustomCallPartitioner_string backend_config;
+  JAX_CustomCallPartitioner_string result_shape;
+  JAX_CustomCallPartitioner_string result_sharding;  // in and out
+} JAX_CustomCallPartitioner_PropagateUserSharding_Args;
+
+typedef struct JAX_CustomCallPartitioner_Callbacks JAX_CustomCallPartitioner_Callbacks;
+struct JAX_CustomCallPartitioner_Callbacks {
+  int64_t version;
+  void *private_data;
+  void (*dtor)(JAX_CustomCallPartitioner_Callbacks *data);
+  void (*partition)(JAX_CustomCallPartitioner_Callbacks *data,
+                    JAX_CustomCallPartitioner_Partition_Args *args);
+  void (*infer_sharding)(JAX_CustomCallPartitioner_Callbacks *data,
+                         JAX_CustomCallPartitioner_InferShardingFromOperands_Args *args);
+  void (*propagate_user_sharding)(JAX_CustomCallPartitioner_Callbacks *data,
+                                  JAX_CustomCallPartitioner_PropagateUserSharding_Args *args);
+  bool can_side_effecting_have_replicated_sharding;
+};
+
+typedef struct PJRT_Register_Custom_Partitioner_Args {
+  size_t struct_size;
+  const char *name;
+  size_t name_size;
+  JAX_CustomCallPartitioner_Callbacks *callbacks;
+} PJRT_Register_Custom_Partitioner_Args;
+typedef struct PJRT_Register_Batch_Partitionable_Args {
+  size_t struct_size;
+  const char *name;
+  size_t name_size;
+} PJRT_Register_Batch_Partitionable_Args;
+typedef struct PJRT_Custom_Partitioner_Extension {
+  PJRT_Extension_Base base;
+  PJRT_Error *(*register_custom_partitioner)(PJRT_Register_Custom_Partitioner_Args *args);
+  PJRT_Error *(*register_batch_partitionable)(PJRT_Register_Batch_Partitionable_Args *args);
+} PJRT_Custom_Partitioner_Extension;
+
+// What the backend_config of "InspectSharding" is: two pointers into the client.
+typedef struct JAX_InspectSharding_Callback_Args JAX_InspectSharding_Callback_Args;
+struct JAX_InspectSharding_Callback_Args {
+  const char *sharding_spec;  // OpSharding
+  size_t sharding_spec_size;
+  const char *error_txt;      // out; NULL: done
+  void *error_scratch;        // out
+  void (*free_error)(JAX_InspectSharding_Callback_Args *args);  // out
+};
+typedef struct JAX_InspectSharding_Callback {
+  void (*call)(void *data, JAX_InspectSharding_Callback_Args *args);
+  void *data;
+} JAX_InspectSharding_Callback;
+
 // --- The profiler -----------------------------------------------------------------------------------
 
 typedef struct PLUGIN_Profiler PLUGIN_Profiler;

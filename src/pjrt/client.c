@@ -55,8 +55,11 @@ Context *context_take(PJRT_Client *client) {
   pthread_mutex_unlock(&client->lock);
   if (!context && (context = calloc(1, sizeof *context)))
     context->cx = hl_cx_new();
-  if (context)
+  if (context) {
     ffi_bind(context);
+    partitioner_bind(context);
+    context->asked_client = false;
+  }
   return context;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/fingerprint.h"
 #include "hilo/cost.h"
+#include "hilo/custom_calls.h"
 #include "hilo/op.h"
 #include "pjrt/client.h"
 
@@ -174,6 +175,10 @@ static HlModule *read_program(HlCx *cx, HlStr program) {
   return m;
 }
 
+HlModule *core_read_program(HlCx *cx, const Core *core) {
+  return read_program(cx, core->source);
+}
+
 static bool set_devices(HlCx *cx, Core *core, const HlAsked *asked) {
   core->replicas = asked->replicas > 0 ? asked->replicas : 1;
   core->partitions = asked->partitions > 0 ? asked->partitions : 1;
@@ -212,6 +217,16 @@ static bool is_short(const HlModule *m) {
   return cost.flops < 4e5 && cost.transcendentals < 2e4 && cost.bytes_read + cost.bytes_written < 4e5;
 }
 
+static bool calls_python(const HlModule *m) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = hl_comp_may_have(comp, HL_OP_CUSTOM_CALL) ? comp->first : NULL; inst;
+         inst = inst->next)
+      if (hl_is_call(inst, HL_CALL_PYTHON) || hl_is_call(inst, HL_CALL_PYTHON_PARTS) ||
+          hl_is_call(inst, HL_CALL_PYTHON_BUFFERS))
+        return true;
+  return false;
+}
+
 static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
   HlModule *m = read_program(cx, core->source);
   if (!m)
@@ -235,6 +250,7 @@ static bool compile(HlCx *cx, Core *core, const HlAsked *asked) {
     note_kinds(m->entry_params[p], &core->parameter[k]);
   note_kinds(m->entry_result, core->result);
   core->is_short = core->n_devices == 1 && is_short(m);
+  core->calls_python = calls_python(m);
   return true;
 }
 
@@ -293,6 +309,11 @@ static bool read_wish(HlCx *cx, void *user) {
   return true;
 }
 
+static bool wants_snapshots(const HlFlags *flags) {
+  return *hl_flag_text(flags->xla_dump_to) &&
+         (flags->xla_dump_hlo_snapshots || flags->xla_dump_hlo_unoptimized_snapshots);
+}
+
 static bool make(HlCx *cx, void *user) {
   Wish *wish = user;
   HlArena *arena = hl_arena_new();
@@ -303,10 +324,11 @@ static bool make(HlCx *cx, void *user) {
                  .client = wish->client,
                  .arena = arena,
                  .session = wish->session,
-                 .fingerprint = {id.low, id.high},
+                 .fingerprint = {hl_hash_mix(id.low, build_hash()), id.high},
                  .source = keep(arena, wish->program),
                  .options = keep(arena, wish->options),
-                 .key = keep(arena, key)};
+                 .key = keep(arena, key),
+                 .snapshots = wants_snapshots(&wish->flags)};
   pthread_mutex_init(&core->lock, NULL);
   const int64_t n_devices = wish->asked.devices ? wish->asked.replicas * wish->asked.partitions : 0;
   const HlFingerprint spread =
@@ -427,7 +449,10 @@ static void find_or_make(Context *context, Wish *wish, Fault **fault) {
   if (wish->core)
     return;
   make_whole(context, wish, fault);
-  if (wish->core)
+  if (!wish->core)
+    return;
+  wish->core->asked_client = context->asked_client;
+  if (!wish->core->asked_client)
     put_core(client, wish->core);
 }
 

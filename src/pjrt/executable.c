@@ -249,13 +249,11 @@ PJRT_Error *PJRT_Executable_GetCostAnalysis(PJRT_Executable_GetCostAnalysis_Args
   Core *core = args->executable->core;
   pthread_mutex_lock(&core->lock);
   if (!core->cost) {
-    const HlCost cost = hl_cost_module(hl_compiled_module(core->compiled));
-    core->cost = HL_ARRAY(core->arena, PJRT_NamedValue, 4);
-    core->cost[core->n_cost++] = named_float("flops", (float)cost.flops);
-    core->cost[core->n_cost++] = named_float("transcendentals", (float)cost.transcendentals);
-    core->cost[core->n_cost++] =
-        named_float("bytes accessed", (float)(cost.bytes_read + cost.bytes_written));
-    core->cost[core->n_cost++] = named_float("bytes accessedout{}", (float)cost.bytes_written);
+    const HlCostProperty *property;
+    core->n_cost = hl_cost_properties(core->arena, hl_compiled_module(core->compiled), &property);
+    core->cost = HL_ARRAY(core->arena, PJRT_NamedValue, core->n_cost + 1);
+    for (int k = 0; k < core->n_cost; k++)
+      core->cost[k] = named_float(property[k].name, (float)property[k].value);
   }
   args->properties = core->cost;
   args->num_properties = (size_t)core->n_cost;

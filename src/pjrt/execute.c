@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "pjrt/remote.h"
+#include "pjrt/snapshot.h"
 
 // One execution: one block. Arrays are [device][number].
 typedef struct Run {
@@ -272,9 +273,14 @@ static bool run_program(const Run *run, HlCx *cx) {
   const void ***arguments = list_data(run, scratch, run->argument, core->n_parameters);
   const void ***results = list_data(run, scratch, run->result, core->n_results);
   const HlEvalOptions options = {.remote = run->remote ? remote_run(run->remote) : NULL};
-  const bool good = hl_cpu_execute(cx, core->program, &options,
-                                   (const void *const *const *)arguments,
-                                   (void *const *const *)results);
+  const void *const *const *given = (const void *const *const *)arguments;
+  Snapshot *snapshot = core->snapshots && !run->remote
+                           ? snapshot_take(cx, core, run->n_devices, given)
+                           : NULL;
+  const bool good =
+      hl_cpu_execute(cx, core->program, &options, given, (void *const *const *)results);
+  if (snapshot)
+    snapshot_put(cx, core, run->n_devices, good ? (const void *const *const *)results : NULL, snapshot);
   hl_arena_release(scratch, mark);
   return good;
 }
@@ -384,17 +390,33 @@ static PJRT_Error *hand_all_out(const PJRT_LoadedExecutable_Execute_Args *args, 
   return error;
 }
 
-static PJRT_Error *run_now(const PJRT_LoadedExecutable_Execute_Args *args, Run *run, Fault *fault) {
+// *ready: a reference to what tells that it has happened.
+static PJRT_Error *run_now(const PJRT_LoadedExecutable_Execute_Args *args, Run *run, Fault *fault,
+                           PJRT_Event **ready) {
   fault = fault ? fault_ref(fault) : compute(run);
-  PJRT_Event *ready = event_done(fault);
-  PJRT_Error *error = hand_all_out(args, run, ready);
-  event_unref(ready);
+  *ready = event_done(fault);
+  PJRT_Error *error = hand_all_out(args, run, *ready);
   run_free(run);
   return error;
 }
 
 static bool is_spread(const Core *core) {
   return core->n_local < core->n_devices;
+}
+
+// A program that calls Python has ended when the call returns, as with XLA: what went wrong is told there, and once.
+static PJRT_Error *await(const PJRT_LoadedExecutable_Execute_Args *args, int n_devices,
+                         int n_results, PJRT_Event *ready) {
+  dispatch_blocks(true);
+  Fault *fault = event_wait(ready);
+  dispatch_blocks(false);
+  for (int d = 0; fault && d < n_devices; d++) {  // the caller will not look at them
+    for (int k = 0; k < n_results; k++)
+      buffer_unref(args->output_lists[d][k]);
+    if (args->device_complete_events)
+      event_unref(args->device_complete_events[d]);
+  }
+  return fault ? pjrt_error(fault_ref(fault)) : NULL;
 }
 
 // In the order of calls, which is the same in all processes.
@@ -404,21 +426,37 @@ static PJRT_Error *begin_with_others(Run *run) {
   return run->remote ? NULL : pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-static PJRT_Error *execute(const PJRT_LoadedExecutable_Execute_Args *args, Run *run) {
-  Fault *fault;
-  const bool now = are_ready(args, run->n_devices, &fault) && (run->core->is_short || fault) && !is_spread(run->core);
-  PJRT_Error *error = prepare(args, run);
-  if (!error && now)
-    return run_now(args, run, fault);
-  run->ready = error ? NULL : event_new();
-  if (!error)
-    error = hand_all_out(args, run, run->ready);
+static PJRT_Error *run_later(const PJRT_LoadedExecutable_Execute_Args *args, Run *run,
+                             PJRT_Event **ready) {
+  run->ready = event_new();
+  *ready = run->ready ? event_ref(run->ready) : NULL;
+  PJRT_Error *error = hand_all_out(args, run, *ready);
   if (!error && is_spread(run->core))
     error = begin_with_others(run);
   if (!error)
     start_later(args, run);
   else
     run_free(run);
+  return error;
+}
+
+static PJRT_Error *execute(const PJRT_LoadedExecutable_Execute_Args *args, Run *run) {
+  Fault *fault;
+  const Core *core = run->core;
+  const bool waits = core->calls_python && !is_spread(core);
+  const bool quick = core->is_short || (waits && core->n_devices == 1);
+  const bool now = are_ready(args, run->n_devices, &fault) && (quick || fault) && !is_spread(core);
+  const int n_devices = run->n_devices, n_results = core->n_results;
+  PJRT_Error *error = prepare(args, run);
+  if (error) {
+    run_free(run);
+    return error;
+  }
+  PJRT_Event *ready;
+  error = now ? run_now(args, run, fault, &ready) : run_later(args, run, &ready);
+  if (!error && waits)
+    error = await(args, n_devices, n_results, ready);
+  event_unref(ready);
   return error;
 }
 

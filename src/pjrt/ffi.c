@@ -74,6 +74,7 @@ static Fault *add(const char *name, size_t n, FfiHandler *const *stage, void *un
   target->number = ++n_targets;
   memcpy(target->stage, stage, sizeof target->stage);
   memcpy(target->name, name, n);
+  target->is_clients = hl_call_named(target->name) == HL_CALL_PYTHON_BUFFERS;
   target->next = targets;
   targets = target;
   if (before)
@@ -90,7 +91,7 @@ static Fault *ask(const char *name, size_t n, FfiHandler *handler, int *minor) {
       .metadata = &metadata};
   FfiFrame frame = {.struct_size = FFI_SIZE_TO(FfiFrame, attrs),
                     .extension_start = &asked.base,
-                    .api = ffi_api(FFI_MINOR),
+                    .api = ffi_api(FFI_MINOR, false),
                     .stage = FFI_EXECUTE,
                     .args.struct_size = FFI_SIZE_TO(FfiBuffers, at),
                     .rets.struct_size = FFI_SIZE_TO(FfiBuffers, at),

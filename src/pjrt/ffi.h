@@ -12,6 +12,7 @@ typedef struct FfiTarget {
   FfiHandler *stage[FFI_EXECUTE + 1];  // by FfiStage; NULL: there is none
   void *untyped;                       // the call of old, where there are no stages
   int minor;                           // of the interface that the handler was compiled for
+  bool is_clients;                     // jaxlib's own, which takes errors apart by its own means
   uint64_t number;                     // from 1
   atomic_bool replaced;                // by a newer one of the name
   struct FfiTarget *next;
@@ -51,8 +52,8 @@ struct FfiContext {
   int device;                  // logical
   FfiKept *kept[FFI_EXECUTE];  // by the stage that has set it
 };
-// By which handlers of a minor version are called.
-const FfiApi *ffi_api(int minor);
+// By which handlers of a minor version are called, and those of the client itself.
+const FfiApi *ffi_api(int minor, bool is_clients);
 static inline Fault *ffi_fault(FfiError *error) { return (Fault *)error; }
 
 // --- ffi_attrs.c ---------------------------------------------------------------------------------------
@@ -68,6 +69,8 @@ Fault *ffi_attrs(HlCx *cx, HlArena *arena, const HlInst *inst, FfiAttrs *out);
 HILO_PJRT_EXPORT int hilo_pjrt_register_ffi(const char *name, void *instantiate, void *prepare,
                                             void *initialize, void *execute, int api_version,
                                             unsigned traits);
+// A handler to be registered with the client, before any is registered here: it learns how the client makes errors.
+HILO_PJRT_EXPORT FfiError *hilo_pjrt_meet_client(FfiFrame *frame);
 // A type of what handlers keep, by its number, and what is known of it (an XLA_FFI_TypeInfo; may be NULL). 0: done.
 HILO_PJRT_EXPORT int hilo_pjrt_register_type(const char *name, long long type_id,
                                              const void *type_info);

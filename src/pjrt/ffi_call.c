@@ -28,7 +28,7 @@ static Fault *run_stage(const FfiTarget *target, FfiStage stage, FfiFrame frame)
   if (!target->stage[stage])
     return NULL;
   frame.struct_size = FFI_SIZE_TO(FfiFrame, attrs);
-  frame.api = ffi_api(target->minor);
+  frame.api = ffi_api(target->minor, target->is_clients);
   frame.stage = stage;
   Fault *fault = ffi_fault(target->stage[stage](&frame));
   if (!fault)
@@ -367,8 +367,10 @@ static bool run(Call *call, const FfiBinding *binding, const HlLiteral *const *i
   if (!gather(call, in, out))
     return false;
   share_memory(call);
+  dispatch_blocks(target->is_clients);  // Python's lock, for which others may wait
   Fault *fault = target->untyped ? call_untyped(call, target->untyped)
                                  : call_typed(call, binding->context, target);
+  dispatch_blocks(false);
   if (fault)
     return ffi_failed(call->cx, binding->context, call->inst, fault);
   for (int k = 0; k < call->n_rets; k++) {

@@ -50,11 +50,44 @@ static FfiError *type_register_01(FfiType_Register *args) {
   return (FfiError *)ffi_add_type(args->name.at, args->name.n, &args->type->id, NULL);
 }
 
+// --- The client ----------------------------------------------------------------------------------------
+
+static _Atomic(const FfiApi *) client;
+
+// XLA asks a handler what it is as it is registered, and hands it the table by which it calls.
+FfiError *hilo_pjrt_meet_client(FfiFrame *frame) {
+  const FfiApi *api = frame->api;
+  for (FfiExtension *e = frame->extension_start; e; e = e->next)
+    if (e->type == FFI_EXTENSION_METADATA && api) {
+      ((FfiMetadataExtension *)e)->metadata->version.major = api->version.major;
+      ((FfiMetadataExtension *)e)->metadata->version.minor = api->version.minor;
+      ((FfiMetadataExtension *)e)->metadata->traits = 0;
+    }
+  if (api && api->struct_size >= FFI_SIZE_TO(FfiApi, error_create))
+    atomic_store(&client, api);
+  return NULL;
+}
+
+// An error that the client made, for those who take it for one of its own objects.
+static FfiError *clients_error(PJRT_Error_Code code, const char *text) {
+  const FfiApi *api = atomic_load(&client);
+  FfiError_Create args = {
+      .struct_size = FFI_SIZE_TO(FfiError_Create, code), .message = text, .code = (int)code};
+  return api ? api->error_create(&args) : fail(code, "%s", text);
+}
+
 // --- The execution -----------------------------------------------------------------------------------
+
+static const char no_stream[] = "XLA FFI GPU context is not available";
 
 static FfiError *stream_get(FfiStream_Get *args) {
   args->stream = NULL;
-  return fail(PJRT_UNIMPLEMENTED, "a processor has no streams");
+  return fail(PJRT_UNIMPLEMENTED, "%s", no_stream);
+}
+
+static FfiError *stream_get_client(FfiStream_Get *args) {
+  args->stream = NULL;
+  return clients_error(PJRT_UNIMPLEMENTED, no_stream);
 }
 
 static FfiError *context_get(FfiContext_Get *args) {
@@ -200,12 +233,12 @@ static FfiError *future_set_error(FfiFuture_SetError *args) {
 
 // --- The tables --------------------------------------------------------------------------------------
 
-#define API(set, register_type)                                                             \
+#define API(set, register_type, stream)                                                             \
   {                                                                                         \
     .struct_size = sizeof(FfiApi), .version.struct_size = FFI_SIZE_TO(FfiVersion, minor),   \
     .version.major = FFI_MAJOR, .version.minor = FFI_MINOR, .error_create = error_create,   \
     .error_details = error_details, .error_destroy = error_destroy,                         \
-    .handler_register = handler_register, .stream_get = stream_get,                         \
+    .handler_register = handler_register, .stream_get = stream,                             \
     .type_register = register_type, .context_get = context_get, .state_set = set,           \
     .state_get = state_get, .memory_allocate = memory_allocate, .memory_free = memory_free, \
     .threads_schedule = threads_schedule, .threads_count = threads_count,                   \
@@ -213,10 +246,11 @@ static FfiError *future_set_error(FfiFuture_SetError *args) {
     .future_set_error = future_set_error, .run_get = run_get, .device_get = device_get,     \
     .extension_find = extension_find                                                        \
   }
-static const FfiApi newest = API(state_set, type_register);
-static const FfiApi before_02 = API(state_set_01, type_register_01);
+static const FfiApi newest = API(state_set, type_register, stream_get);
+static const FfiApi before_02 = API(state_set_01, type_register_01, stream_get);
+static const FfiApi of_client = API(state_set, type_register, stream_get_client);
 #undef API
 
-const FfiApi *ffi_api(int minor) {
-  return minor < 2 ? &before_02 : &newest;
+const FfiApi *ffi_api(int minor, bool is_clients) {
+  return is_clients ? &of_client : minor < 2 ? &before_02 : &newest;
 }

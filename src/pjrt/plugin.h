@@ -108,6 +108,8 @@ typedef struct UserData {
 typedef struct Context {
   HlCx *cx;
   uint64_t known;                                // custom calls that it has been told of
+  uint64_t partitioners_known;                   // the same of partitioners
+  bool asked_client;                             // how a custom call is partitioned, since this was false
   const UserData *user;                          // of the execution under way; NULL: none
   struct Context *next;
 } Context;
@@ -140,7 +142,8 @@ struct PJRT_Client {
   struct CacheRow *cache;                        // cores by what they were made of
 };
 extern const char platform_name[];
-const char *platform_version(void);              // with that of Hilo, which keys of caches hold
+const char *platform_version(void);              // with that of Hilo and the build, which keys of caches hold
+uint64_t build_hash(void);                       // of that
 PJRT_Memory *default_memory(PJRT_Device *device);
 // Names and values that live as long as the plugin: named_int("n", 1).
 PJRT_NamedValue named_int(const char *name, int64_t value);
@@ -231,14 +234,17 @@ struct Core {
   HlCpuProgram *program;
   HlSession *session;
   const char *name;
-  uint64_t fingerprint[2];                       // of the program and what was asked
+  uint64_t fingerprint[2];                       // of the program, what was asked, and the build
   uint64_t spread_id[2];                         // of the program and its devices: the same in all processes
   int64_t replicas, partitions, n_devices;
   const int64_t *device;                         // ids: [replica * partitions + partition]
   int *process;                                  // of each of them
   int n_local;                                   // of this process
   bool is_short;                                 // so that to run it costs less than to hand it to a thread
+  bool calls_python;
+  bool snapshots;                                // are asked for, of every execution
   bool portable;                                 // runs on whichever device it is told
+  bool asked_client;                             // how to partition it: nobody else may be given it, or make it again
   Slot *parameter, *result;
   int n_parameters, n_results;
   HlStr source, options;                         // what it was made of
@@ -276,6 +282,7 @@ struct PJRT_LoadedExecutable {
 };
 // A new core; NULL, and *error says why.
 Core *core_compile(PJRT_Client *client, HlStr program, HlStr options, PJRT_Error **error);
+HlModule *core_read_program(HlCx *cx, const Core *core);  // as it came; NULL: reported
 PJRT_LoadedExecutable *loaded_new(PJRT_Client *client, Core *core, PJRT_Error **error);
 
 // --- layouts.c, shardings.c, ffi.c: extensions ---------------------------------------------------------
@@ -284,6 +291,8 @@ extern PJRT_Layouts_Extension layouts_extension;
 extern PJRT_Shardings_Extension shardings_extension;
 extern PJRT_FFI_Extension ffi_extension;
 extern PJRT_Profiler_Extension profiler_extension;
+extern PJRT_Custom_Partitioner_Extension partitioner_extension;
+void partitioner_bind(Context *context);         // as ffi_bind, of partitioners
 
 // A program is about to run: it takes part in the profile that is being taken, if any.
 void profiler_watch(Core *core);

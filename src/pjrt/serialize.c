@@ -22,6 +22,10 @@ static void delete_bytes(PJRT_SerializedExecutable *serialized) {
 
 PJRT_Error *PJRT_Executable_Serialize(PJRT_Executable_Serialize_Args *args) {
   const Core *core = args->executable->core;
+  if (core->asked_client)
+    return pjrt_fail(PJRT_UNIMPLEMENTED,
+                     "%s: how it is partitioned was asked of this process, and another cannot ask it",
+                     core->name);
   PJRT_SerializedExecutable *out = calloc(1, sizeof *out);
   if (!out)
     return pjrt_fail(PJRT_RESOURCE_EXHAUSTED, "out of memory");

@@ -404,3 +404,17 @@ const HlSharding *proto_read_sharding(ProtoReader *r, HlPos pos, const ShardingM
   }
   return done;
 }
+
+const HlSharding *hl_proto_read_sharding(HlCx *cx, HlModule *m, HlStr bytes) {
+  const ProtobufCMessageDescriptor *type = &xla__op_sharding__descriptor;
+  HlSource *source = hl_source_new("sharding", bytes.n ? bytes.at : "", bytes.n, true);
+  ProtoReader r = {.cx = cx, .source = source, .arena = hl_arena_new(), .m = m};
+  bytes = hl_source_bytes(source);
+  const ShardingMsg *message = wire_check(cx, source, bytes, type)
+                                   ? (ShardingMsg *)wire_unpack(cx, source, r.arena, bytes, type)
+                                   : NULL;
+  const HlSharding *sharding = message ? proto_read_sharding(&r, (HlPos){source, 0}, message) : NULL;
+  hl_arena_free(r.arena);
+  hl_source_unref(source);
+  return sharding;
+}

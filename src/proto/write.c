@@ -283,6 +283,12 @@ void hl_proto_write_sharding(const HlModule *m, const HlSharding *sharding, HlBu
   hl_arena_free(w.arena);
 }
 
+void hl_proto_write_shape(const HlModule *m, const HlShape *shape, HlBuf *out) {
+  ProtoWriter w = {.m = m, .arena = hl_arena_new()};
+  wire_put_packed(out, &proto_shape(&w, shape)->base);
+  hl_arena_free(w.arena);
+}
+
 // --- Forms ---------------------------------------------------------------------------------------------
 
 // XLA calls them p0, p1, ... here.

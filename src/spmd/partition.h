@@ -297,6 +297,11 @@ bool part_enter_loops(PartComp *c);
 // A call of TopK whose line is cut into parts of more than it takes.
 bool part_is_topk_call(PartComp *c, const HlInst *inst);
 
+// --- Custom calls that somebody else partitions (partition_custom.c) --------------------------------
+
+// A rule, if there is somebody to be asked (*asked).
+bool part_asked(PartComp *c, HlInst *inst, bool *asked);
+
 // --- Rules ----------------------------------------------------------------------------------------
 
 // Makes the copy of an instruction. False: reported, or, of part_one_device, it does not apply.

@@ -240,6 +240,10 @@ static bool call_with_parts(PartComp *c, HlInst *inst) {
 }
 
 bool part_custom_call(PartComp *c, HlInst *inst) {
+  bool asked;
+  const bool done = part_asked(c, inst, &asked);
+  if (asked)
+    return done;
   if (hl_is_call(inst, HL_CALL_PYTHON_PARTS))
     return call_with_parts(c, inst);
   if (hl_call_has(inst, HL_CALL_BORDER))

@@ -58,18 +58,42 @@ bool part_async(PartComp *c, HlInst *inst) {
   return is_last ? part_set_leaves(c, inst, copy, whole) : part_keep(c, inst, copy, whole);
 }
 
+static bool has_own_for_each_device(const PartValue *v) {
+  for (int l = 0; l < v->n; l++)
+    if (v->tiles[l]->manual > 1 || v->tiles[l]->unreduced > 1)
+      return true;
+  return false;
+}
+
+// What comes from outside, into a part of the program that says itself what each device does, is whole on each.
+static HlInst *operand_from_outside(PartComp *c, const HlInst *inst, int k) {
+  const PartValue *v = part_value(c, inst->operands[k]);
+  const HlTiles **whole = HL_ARRAY(c->pt->arena, const HlTiles *, v->n + 1);
+  bool is_cut = false;
+  for (int l = 0; l < v->n; l++) {
+    is_cut |= hl_tiles_is_cut(v->tiles[l]);
+    whole[l] = part_uncut(c->pt, v->tiles[l], v->tiles[l]->rank);
+  }
+  return is_cut ? part_value_as(c, inst->operands[k], whole) : v->local;
+}
+
 // In a part of the program that says itself what each device does.
 bool part_as_it_is(PartComp *c, HlInst *inst) {
   const int n = (int)inst->n_operands;
   HlInst **operand = operand_array(c, n);
   const HlTiles *const *own = part_tiles(c, inst);
-  for (int k = 0; k < n; k++)
-    operand[k] = part_value(c, inst->operands[k])->local;
+  for (int k = 0; k < n; k++) {
+    const PartValue *v = part_value(c, inst->operands[k]);
+    operand[k] = has_own_for_each_device(v) ? v->local : operand_from_outside(c, inst, k);
+  }
   return own && part_keep(c, inst, part_copy(c, inst, inst->shape, n, operand), own);
 }
 
-// Done to each device's summands it gives summands of the result.
-static bool is_additive(HlOp op) {
+// Done to each device's summands it gives summands of the result: of floats of another type, too, but for rounding.
+static bool is_additive(const HlInst *inst) {
+  const HlOp op = (HlOp)inst->op;
+  if (op == HL_OP_CONVERT)
+    return hl_is_float(inst->shape->dtype) && hl_is_float(inst->operands[0]->shape->dtype);
   return op == HL_OP_COPY || op == HL_OP_ADD || op == HL_OP_SUBTRACT || op == HL_OP_NEGATE;
 }
 
@@ -88,7 +112,7 @@ bool part_elementwise(PartComp *c, HlInst *inst) {
       return part_default(c, inst);
     if (shape->rank > 0 && !hl_shape_same_dims(shape, inst->shape))
       return part_default(c, inst);
-    if (t->unreduced > 1 && !is_additive((HlOp)inst->op))
+    if (t->unreduced > 1 && !is_additive(inst))
       return part_default(c, inst);
   }
   for (int k = 0; k < n; k++) {

@@ -510,11 +510,12 @@ static bool stepped(SpGraph *g, int n, int level, int priority) {
   if (node->own)
     return sp_step_manual(g->mesh, spec[0], spec[1], node->own);
   SpRule rule = {0};
+  const bool opened = !node->inst && sp_step_sums(spec, node->n, node->n_results);
   if (node->inst)
     sp_rule_of(g->arena, node->inst, &rule);
   else
     hl_factors_same(g->arena, node->shape, node->n, node->n_results, &rule.of);
-  return sp_step(g->mesh, &rule, spec, &ways);
+  return sp_step(g->mesh, &rule, spec, &ways) || opened;
 }
 
 static bool run_node(SpGraph *g, int n, int level, int priority) {

@@ -268,6 +268,28 @@ bool sp_step(const SpMesh *mesh, const SpRule *rule, SpSpec *const *spec, const 
   return changed;
 }
 
+// --- Open sums ---------------------------------------------------------------------------------------------
+
+static bool has_digits(const SpSpec *spec, uint32_t digits) {
+  return ((sp_spec_used(spec) | spec->replicated) & digits) != 0;
+}
+
+// A sum that is open wherever a value comes from is open in the value, unless something else is said of it.
+bool sp_step_sums(SpSpec *const *spec, int n, int n_results) {
+  const uint32_t open = spec[0] ? spec[0]->unreduced : 0;
+  for (int k = 1; open && k < n - n_results; k++)
+    if (!spec[k] || spec[k]->unreduced != open)
+      return false;
+  bool changed = false;
+  for (int k = n - n_results; open && k < n; k++) {
+    if (!spec[k] || spec[k]->given || spec[k]->fixed || has_digits(spec[k], open))
+      continue;
+    spec[k]->unreduced = open;
+    spec[k]->known = changed = true;
+  }
+  return changed;
+}
+
 // --- Into manual computations ---------------------------------------------------------------------------------
 
 bool sp_step_manual(const SpMesh *mesh, SpSpec *global, SpSpec *local, const SpAxes *own) {

@@ -76,7 +76,7 @@ static const HlInst *find_ragged(const HlModule *m) {
 
 // The module with dots over groups as dots of masked operands; NULL after reporting.
 static HlModule *without_ragged(HlCx *cx, const HlModule *m, const HlInst *ragged) {
-  hl_note(cx, hl_pos(ragged),
+  hl_tell(cx, hl_pos(ragged),
           "artifacts have no %s: it is written as a dot of operands masked by groups",
           hl_op_text(ragged->op));
   HlModule *copy = hl_clone(cx, m);

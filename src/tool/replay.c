@@ -278,7 +278,7 @@ static bool compare_leaf(HlCx *cx, const HlModule *m, HlReplayLeaf *leaf, const 
   }
   if (!sharding && leaf->number == 0 && leaf->device == 0 && m->num_partitions > 1 &&
       !hl_shape_same_dims(leaf->value->shape, expected->shape))
-    hl_note(cx, hl_module_pos(m),
+    hl_tell(cx, hl_module_pos(m),
             "the program does not say how its results are cut: expect those of each device, "
             "d0.r0, d1.r0, ...");
   const HlLiteral *a = theirs ? mine : leaf->value, *e = theirs ? theirs : expected;

@@ -1,5 +1,7 @@
 // tool/stats.c: counts what is in a module.
 #include "tool/stats.h"
+#include "hilo/shares.h"
+#include "hilo/tool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +59,17 @@ Stats stats_of_comp(const HlComp *comp, const HlCost *cost) {
   return out;
 }
 
+// A module with a schedule has the memory that buffer assignment gives it, as XLA's reports say. Before there is one, it
+// is the values that are alive at one time.
+static int64_t peak_of(HlCx *cx, const HlModule *m) {
+  HlArena *arena = hl_arena_new();
+  HlPeak peak;
+  const bool known = m->is_scheduled && hl_peak(cx, arena, m, hl_target_of_module(m), false, &peak);
+  const int64_t total = known ? peak.total : hl_peak_memory(cx, m);
+  hl_arena_free(arena);
+  return total;
+}
+
 Stats stats_of_module(HlCx *cx, const HlModule *m) {
   Stats out = {0};
   HlCost none = {0};
@@ -68,7 +81,7 @@ Stats stats_of_module(HlCx *cx, const HlModule *m) {
   }
   out.modules = 1;
   out.cost = hl_cost_module(m);
-  out.peak_memory = (double)hl_peak_memory(cx, m);
+  out.peak_memory = (double)peak_of(cx, m);
   return out;
 }
 

@@ -2,9 +2,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/proto.h"
 #include "hilo/target.h"
 #include "hilo/tool.h"
+#include "ir/backend_config.h"
 
 enum { MANY = 64 };
 
@@ -36,4 +38,19 @@ const HlTarget *hl_target_load(HlCx *cx, HlArena *arena, const char *word) {
   t = source ? hl_proto_read_target(cx, arena, source) : NULL;
   hl_source_unref(source);
   return t;
+}
+
+// A queue of kernels, or a library that only GPUs have.
+static bool is_of_gpu(const HlInst *inst) {
+  if (hl_call_info[hl_call_target(inst)].library >= HL_LIBRARY_CUBLAS)
+    return true;
+  return hl_has_attr(inst, HL_A_BACKEND_CONFIG) && hl_queue_config(NULL, inst).queue.given;
+}
+
+const HlTarget *hl_target_of_module(const HlModule *m) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->is_fusion ? NULL : comp->first; inst; inst = inst->next)
+      if (is_of_gpu(inst))
+        return hl_target_find("gpu");
+  return hl_target_find("cpu");
 }

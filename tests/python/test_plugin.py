@@ -37,6 +37,17 @@ class Plugin(Case):
         """, "True True\n4.0\n", JAX_PLATFORMS="hilo")
     self.assertNotIn("experimental", done.err)
 
+  def test_build(self):
+    """The version, which keys of JAX's cache hold, names the build: the linker's hash of the library, as it stands in the file."""
+    self.prints("""
+        import jax, re
+        from hilo import jax_plugin
+        version = jax.devices()[0].client.platform_version
+        build = re.search(r"hilo \\d+\\.\\d+\\.\\d+ ([0-9a-f]{16,})", version).group(1)
+        library = open(jax_plugin.library_path(), "rb").read()
+        print(b"GNU\\0" + bytes.fromhex(build) in library)
+        """, "True\n", JAX_PLATFORMS="hilo")
+
   def test_dumps_each_time(self):
     """A program that is known already is dumped again."""
     import tempfile
@@ -75,6 +86,29 @@ class Plugin(Case):
           cache.reset_cache()
           print(compiles(5))
           """, "False True\nTrue False\nFalse\n", JAX_PLATFORMS="hilo", FOLDER=folder)
+
+  def test_snapshots(self):
+    """Every execution is written with its arguments, as they were before one was given away, and its result."""
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+      self.prints("""
+          import glob, hilo, jax, jax.numpy as jnp, numpy as np, os
+          folder = os.environ["XLA_FLAGS"].split()[0].split("=")[1]
+          f = jax.jit(lambda x, y: (x * 2 + y.T, y[0]), donate_argnums=0)
+          for k in range(2):
+            jax.block_until_ready(f(jnp.full((2, 3), k + 1.), jnp.arange(6.).reshape(3, 2)))
+          found = sorted(glob.glob(folder + "/*lambda*execution*.hlo_snapshot.pb"))
+          print([os.path.basename(p).split(".", 2)[2] for p in found])
+          print(len(glob.glob(folder + "/*lambda*execution*unoptimized_snapshot.pb")))
+          """, "['execution_0000.hlo_snapshot.pb', 'execution_0001.hlo_snapshot.pb']\n2\n", JAX_PLATFORMS="hilo",
+          XLA_FLAGS=f"--xla_dump_to={folder} --xla_dump_hlo_snapshots --xla_dump_hlo_unoptimized_snapshots")
+      import glob
+      from hilo import _core
+      program = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "build", "hilo")
+      for path in sorted(glob.glob(folder + "/*lambda*execution_0001.hlo_snapshot.pb")):
+        done = subprocess.run([program, "run", path, "--reference=none", "--print"], stdout=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)  # the result is compared with the recorded one
+        self.assertIn("{ 4, 6, 8 }", done.stdout)
 
   def test_memory_analysis(self):
     self.prints("""
@@ -194,6 +228,43 @@ class Callbacks(Case):
         print(np.allclose(f(jnp.ones(3)), 2 * np.sin(1)))
         """, "True\n", JAX_PLATFORMS="hilo")
 
+  def test_buffers(self):
+    """Callbacks that read and write arrays where they are: also in a loop, in an operand's memory, and re-entrant; a
+    processor has no stream, and what they raise is told."""
+    try:
+      from jax.experimental import buffer_callback  # noqa: F401
+    except ImportError:
+      self.skipTest("this JAX has no buffer callbacks")
+    self.prints("""
+        import jax, jax.numpy as jnp, numpy as np
+        from jax.experimental.buffer_callback import buffer_callback
+        def add(ctx, out, x, y):
+          try:
+            ctx.stream
+          except jax.errors.JaxRuntimeError as e:
+            print(str(e).split(" is")[0])
+          assert out.writeable and not x.writeable
+          np.asarray(out)[...] = np.asarray(x) + np.asarray(jax.jit(jnp.sin)(np.asarray(y)))
+        x = jnp.arange(4.).reshape(2, 2)
+        call = buffer_callback(add, jax.ShapeDtypeStruct((2, 2), jnp.float32))
+        print(np.allclose(jax.jit(lambda x: call(x.T, x) * 2)(x), 2 * (x.T + np.sin(x))))
+        def twice(ctx, out, x):
+          np.asarray(out)[...] *= 2
+        same = buffer_callback(twice, jax.ShapeDtypeStruct((2, 2), jnp.float32), input_output_aliases={0: 0})
+        print(jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda k, v: same(v), x))(x).tolist(), x.tolist())
+        def raises(ctx, out, x):
+          raise ValueError("what a day")
+        try:
+          print(jax.block_until_ready(jax.jit(buffer_callback(raises, jax.ShapeDtypeStruct((), jnp.float32)))(1.)))
+        except Exception as e:
+          print("what a day" in str(e))
+        """, """\
+        UNIMPLEMENTED: XLA FFI GPU context
+        True
+        [[0.0, 8.0], [16.0, 24.0]] [[0.0, 1.0], [2.0, 3.0]]
+        True
+        """, JAX_PLATFORMS="hilo")
+
   def test_what_goes_wrong_is_told(self):
     done = run("""
         import jax, jax.numpy as jnp, numpy as np, sys
@@ -218,6 +289,28 @@ leaves True True ['SystemExit']
 interrupts True True ['KeyboardInterrupt']
 [2. 2.]
 """, done.err[-3000:])
+    self.assertNotIn("atexit", done.err)
+
+  def test_errors_are_told_once(self):
+    """A program that calls back has ended when its call returns: what went wrong is raised there, and not once more at exit."""
+    done = run("""
+        import jax, jax.numpy as jnp, numpy as np
+        from jax.experimental import io_callback
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+        def raises(x): raise ValueError("what a day")
+        mesh = Mesh(np.array(jax.devices()), ("x",))
+        cut = NamedSharding(mesh, P("x"))
+        def each(x): return jax.debug.callback(raises, x)
+        one = [lambda x: io_callback(raises, x, x), lambda x: io_callback(raises, x, x, ordered=True), lambda x: (each(x), x)[1]]
+        for f, x in [(f, jnp.ones(4)) for f in one] + [(one[2], jax.device_put(jnp.ones(4), cut))]:
+          try:
+            y = jax.jit(f)(x)
+            print("no error")
+          except Exception as e:
+            print("what a day" in str(e), flush=True)
+        """, JAX_PLATFORMS="hilo", JAX_NUM_CPU_DEVICES="4")
+    self.assertEqual((done.status, done.out), (0, "True\n" * 4), done.err[-3000:])
+    self.assertNotIn("atexit", done.err)
 
   def test_element_types(self):
     self.prints("""

@@ -1,7 +1,7 @@
 // The base layer, one idea per test.
 
-#include "base/memory.h"
 #include "hilo/base.h"
+#include "base/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -307,6 +307,50 @@ static void stores_so_many_errors(void **state) {
   hl_cx_free(other);
 }
 
+static void expect_times(const HlCx *cx, int k, const char *text, int times) {
+  assert_string_equal(hl_cx_diag(cx, k)->text, text);
+  assert_int_equal(hl_cx_diag(cx, k)->times, times);
+}
+
+// Equal warnings are one, what belongs to them is said once; an outcome stands, whatever came before it.
+static void counts_what_is_the_same(void **state) {
+  HlCx *cx = hl_cx_new(), *other = hl_cx_new();
+  hl_cx_limits(cx)->errors = 2;
+  for (int k = 0; k < 6; k++) {
+    hl_warn(cx, (HlPos){0}, "w%d", k % 3);
+    hl_note(cx, (HlPos){0}, "n%d", k % 3);
+    hl_tell(cx, (HlPos){0}, "told");
+  }
+  for (int k = 0; k < 10; k++)
+    hl_tell(cx, (HlPos){0}, "%d", k);
+  hl_conclude(cx, (HlPos){0}, "done");
+  hl_conclude(cx, (HlPos){0}, "done");
+  expect_times(cx, 0, "w0", 2);
+  expect_times(cx, 1, "n0", 1);
+  expect_times(cx, 2, "told", 1);
+  expect_times(cx, 3, "w1", 2);
+  expect_times(cx, 4, "n1", 1);
+  expect_times(cx, 5, "told", 5);
+  expect_times(cx, 12, "done", 2);
+  assert_int_equal(hl_cx_n_diags(cx), 13);
+  assert_int_equal(hl_cx_n_lost(cx, HL_WARNING), 2);
+  assert_int_equal(hl_cx_n_lost(cx, HL_NOTE), 4 + 2);
+  hl_warn(other, (HlPos){0}, "w0");
+  hl_cx_merge(other, cx);
+  expect_times(other, 0, "w0", 3);
+  expect_times(other, hl_cx_n_diags(other) - 1, "done", 2);
+  assert_int_equal(hl_cx_n_lost(other, HL_WARNING), 2);
+  const int n = hl_cx_n_diags(other);
+  hl_cx_limits(other)->errors = 1;
+  hl_warn(other, (HlPos){0}, "one too many");
+  assert_int_equal(hl_cx_n_diags(other), n);
+  assert_int_equal(hl_cx_n_lost(other, HL_WARNING), 3);
+  hl_cx_forget(other, 0);
+  assert_int_equal(hl_cx_n_lost(other, HL_WARNING), 0);
+  hl_cx_free(cx);
+  hl_cx_free(other);
+}
+
 static void registers(void **state) {
   HlCx *cx = hl_cx_new();
   static const char values[40];
@@ -551,6 +595,7 @@ int main(void) {
       cmocka_unit_test(renders),
       cmocka_unit_test(renders_long_lines),
       cmocka_unit_test(stores_so_many_errors),
+      cmocka_unit_test(counts_what_is_the_same),
       cmocka_unit_test(registers),
       cmocka_unit_test(suggests),
       cmocka_unit_test(files_come_back),

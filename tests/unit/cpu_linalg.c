@@ -304,6 +304,29 @@ static void test_bad_complex(void **state) {
     }
 }
 
+// Pivots that have no inverse, or none that is exact, but what is divided by them has a quotient.
+static void test_far_pivots(void **state) {
+  static const char *const pairs[][2] = {
+      {"c64[2,2] constant({{(0, 1e-40), (0, 0)}, {(2, 1), (-1e-41, 3e-42)}})",
+       "c64[2,3] constant({{(1e-3, -1e-4), (1e-9, 0), (0, 1e-2)}, {(1e-3, 0), (2e-6, 1e-5), (0, "
+       "0)}})"},
+      {"c64[2,2] constant({{(3e38, 3e38), (0, 0)}, {(1, 1), (0, -2e38)}})",
+       "c64[2,3] constant({{(3e38, 0), (1e37, 1e38), (0, -3e38)}, {(2e38, 1e38), (0, 0), (1, "
+       "1)}})"},
+      {"c128[1,1] constant({{(1e-310, -1e-309)}})",
+       "c128[1,2] constant({{(1e-3, 0), (0, 1e-4)}})"}};
+  for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
+    HlBuf rest = {0}, line = {0};
+    hl_buf_printf(&rest, "  a = %s\n  b = %s\n", pairs[k][0], pairs[k][1]);
+    hl_buf_printf(
+        &line, "%.*s triangular-solve(a, b), left_side=true, lower=true, transpose_a=NO_TRANSPOSE",
+        (int)strcspn(pairs[k][1], " "), pairs[k][1]);
+    check(rest.at, line.at, k == 2, cpu_level());
+    hl_buf_free(&rest);
+    hl_buf_free(&line);
+  }
+}
+
 // --- Many small ones ------------------------------------------------------------------------------
 
 static void test_batches(void **state) {
@@ -378,6 +401,7 @@ int main(void) {
       cmocka_unit_test(test_reflectors),    cmocka_unit_test(test_bad_matrices),
       cmocka_unit_test(test_bad_complex),   cmocka_unit_test(test_batches),
       cmocka_unit_test(test_mixed_batches), cmocka_unit_test(test_batch_layouts),
+      cmocka_unit_test(test_far_pivots),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

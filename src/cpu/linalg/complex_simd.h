@@ -59,8 +59,9 @@ INLINE V NAME(more)(By by, V x, V sum) { return MADD(by.im, NAME(swapped)(x), MA
 
 // --- Triangular systems ---------------------------------------------------------------------------------
 
-// So many vectors of each row; l is negated below its diagonal, and its inverse there.
-INLINE void NAME(solve_strip)(const int vectors, int64_t n, const Z *l, bool unit, T *x, int64_t row) {
+// So many vectors of each row; l is negated below its diagonal, and there it is the inverse of the pivot times `up`. NULL: of all
+// pivots as they are.
+INLINE void NAME(solve_strip)(const int vectors, int64_t n, const Z *l, bool unit, const T *up, T *x, int64_t row) {
   for (int64_t i = 0; i < n; i++) {
     V sum[4];
     U *to = (U *)(x + i * row);
@@ -72,24 +73,37 @@ INLINE void NAME(solve_strip)(const int vectors, int64_t n, const Z *l, bool uni
     }
     const By pivot = NAME(by)(l[i * LINALG_LEAF + i]);
     UNROLL for (int v = 0; v < vectors; v++) to[v] = unit ? sum[v] : NAME(more)(pivot, sum[v], (V){0});
+    if (up && !unit)
+      UNROLL for (int v = 0; v < vectors; v++) to[v] *= NAME(splat)(up[i]);
   }
+}
+
+// What a pivot is multiplied by so that it has an inverse.
+INLINE T NAME(lift)(Z pivot) {
+  const T size = NAME(size)(pivot);
+  return size > 0 && size < LEAST ? LARGE : size > 1 / (4 * LEAST) ? 1 / LARGE : 1;
 }
 
 static void NAME(solve)(int64_t n, const LinalgMatrix *a, bool unit, void *to, int64_t row, int64_t columns) {
   Z l[LINALG_LEAF * LINALG_LEAF];
-  T *x = to;
+  T lift[LINALG_LEAF], *x = to;
+  const T *up = NULL;
   row *= 2;
   columns *= 2;
   for (int64_t i = 0; i < n; i++)
     for (int64_t j = 0; j <= i; j++) {
       const Z value = ((const Z *)(const void *)a->at)[i * a->row + j * a->column],
               own = a->conjugate ? NAME(conjugate)(value) : value;
-      l[i * LINALG_LEAF + j] = i == j ? NAME(inverse)(own) : NAME(opposite)(own);
+      if (i == j) {
+        lift[i] = NAME(lift)(own);
+        up = lift[i] == 1 ? up : lift;
+      }
+      l[i * LINALG_LEAF + j] = i == j ? NAME(inverse)((Z){own.re * lift[i], own.im * lift[i]}) : NAME(opposite)(own);
     }
   for (; columns >= 4 * LANES; columns -= 4 * LANES, x += 4 * LANES)
-    NAME(solve_strip)(4, n, l, unit, x, row);
+    NAME(solve_strip)(4, n, l, unit, up, x, row);
   for (; columns >= LANES; columns -= LANES, x += LANES)
-    NAME(solve_strip)(1, n, l, unit, x, row);
+    NAME(solve_strip)(1, n, l, unit, up, x, row);
   if (columns > 0) {
     V rest[LINALG_LEAF];
     const size_t bytes = (size_t)columns * sizeof(T);
@@ -97,7 +111,7 @@ static void NAME(solve)(int64_t n, const LinalgMatrix *a, bool unit, void *to, i
       rest[i] = (V){0};
       memcpy(&rest[i], x + i * row, bytes);
     }
-    NAME(solve_strip)(1, n, l, unit, (T *)rest, LANES);
+    NAME(solve_strip)(1, n, l, unit, up, (T *)rest, LANES);
     for (int64_t i = 0; i < n; i++)
       memcpy(x + i * row, &rest[i], bytes);
   }

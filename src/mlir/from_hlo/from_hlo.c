@@ -51,10 +51,10 @@ static void tell_losses(Fh *f) {
   for (int k = 0; k < FH_LOSS_COUNT; k++) {
     const FhLost *lost = &f->lost[k];
     if (lost->n && lost->name)
-      hl_note(f->cx, lost->pos, "%s: %lld, first '%s'", loss_text[k], (long long)lost->n,
+      hl_tell(f->cx, lost->pos, "%s: %lld, first '%s'", loss_text[k], (long long)lost->n,
               lost->name->text);
     else if (lost->n)
-      hl_note(f->cx, lost->pos, "%s", loss_text[k]);
+      hl_tell(f->cx, lost->pos, "%s", loss_text[k]);
   }
 }
 

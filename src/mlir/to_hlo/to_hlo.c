@@ -308,7 +308,7 @@ HlModule *hl_ml_to_hlo(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
   const int64_t n_errors = hl_cx_n_errors(cx);
   bool ok = lower_module(&l, entry) && hl_cx_n_errors(cx) == n_errors;
   if (ok && l.n_strange > 0)
-    hl_note(cx, hl_ml_pos(tree, l.strange_op),
+    hl_tell(cx, hl_ml_pos(tree, l.strange_op),
             "attributes without a meaning in HLO dropped: %d, first '%s'", l.n_strange,
             l.strange->text);
   ml_leave(&l, 0);

@@ -59,6 +59,13 @@ bool pass_algsimp(HlPass *p) {
       .raise_slice_and_reduce_through_dot_threshold =
           hl_pass_float(p, "raise_slice_and_reduce_through_dot_threshold"),
   };
+  if (options.layout_sensitive &&
+      !hl_properties_of(p->m, (uint32_t)1 << HL_HAS_FUSED_LAYOUTS)) {  // it would write bitcasts
+    hl_tell(p->cx, (HlPos){0},
+            "algsimp leaves the module alone: not all fusions read and write "
+            "arrays as their computations say they lie");
+    return true;
+  }
   p->user = &options;
   p->reach = HL_RULE_REACH;
   if (!options.run_to_fixed_point)

@@ -138,6 +138,40 @@ static void constrain_call(Layouts *a, HlInst *inst) {
     layout_want_use(a, inst, (int)k, callee->param[k], layout_must(a));
 }
 
+// The operands, result and context of a link of asynchronous work, the first two as the computation has them.
+static LayoutOrder *orders_of_link(Layouts *a, const HlInst *link, const LayoutComp *callee) {
+  LayoutOrder *order = orders_of_shape(a, link->shape);
+  const HlShape *operands = link->shape->element[0];
+  int at = 0;
+  for (int k = 0; k < operands->rank; k++) {
+    const int n = layout_n_leaves(operands->element[k]);
+    for (int leaf = 0; callee->param[k] && leaf < n; leaf++)
+      order[at + leaf] = callee->param[k][leaf];
+    at += n;
+  }
+  const int n = layout_n_leaves(link->shape->element[1]);
+  for (int leaf = 0;
+       hl_shape_compatible(link->shape->element[1], callee->comp->root->shape) && leaf < n; leaf++)
+    order[at + leaf] = callee->result[leaf];
+  return order;
+}
+
+// What is started reads its operands where they lie, and what is awaited lies where the computation has put it.
+static void constrain_async(Layouts *a, HlInst *inst) {
+  const HlInst *start = hl_async_chain_start(NULL, inst);
+  const LayoutComp *callee =
+      start && start->n_calls > 0 ? layout_comp(a, hl_called(start, 0)) : NULL;
+  if (!callee || !callee->result || !callee->param)
+    return;
+  const bool is_start = inst == start, is_done = inst->op == HL_OP_ASYNC_DONE;
+  const int first = is_start ? 0 : inst->operands[0]->shape->element[0]->rank - 1;
+  for (int k = is_start ? 0 : 1; !is_done && k < (int)inst->n_operands; k++)
+    if (first + k < callee->comp->n_params && callee->param[first + k])
+      layout_want_use(a, inst, k, callee->param[first + k], layout_must(a));
+  layout_want_result(a, inst, is_done ? callee->result : orders_of_link(a, inst, callee),
+                     layout_must(a));
+}
+
 // Sets a computation's only parameter.
 static void set_param(Layouts *a, LayoutComp *c, LayoutOrder *order) {
   const HlShape *shape = c->comp->params[0]->shape;
@@ -223,6 +257,8 @@ static void mandatory_wishes(Layouts *a, LayoutComp *c) {
       constrain_while(a, inst);
     else if (inst->op == HL_OP_CONDITIONAL)
       constrain_conditional(a, inst);
+    else if (hl_op_info[inst->op].traits & HL_T_ASYNC)
+      constrain_async(a, inst);
   }
   if (c->result && (c->bends || c->is_entry || a->priority > 0))
     layout_want_root(a);

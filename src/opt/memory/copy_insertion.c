@@ -234,19 +234,40 @@ static void copy_branch_results(Job *job, HlInst *conditional) {
   hl_changed(job->p);
 }
 
+// The operand is copied before the instruction, once, if it is among those that `copied` does not know yet.
+static void copy_operand(Job *job, HlInst *inst, int64_t number, bool *copied) {
+  HlInst *operand = inst->operands[number];
+  if (copied[number] || !hl_change(job->p, "in-place", inst, operand))
+    return;
+  Deep deep = start_copy(job, operand->shape, NULL);
+  hl_set_operand(inst, (int)number, deep_copy(&deep, operand, 0));
+  copied[number] = hl_changed(job->p);
+}
+
+// What an async-start wraps writes over the operands of the start, which are its computation's parameters. (Those that
+// come later, by an async-update, share no memory with the parameters.)
+static void copy_overwritten_inside(Job *job, HlInst *start, bool *copied) {
+  for (const HlInst *inst = hl_called(start, 0)->first; inst; inst = inst->next) {
+    int n;
+    const HlInPlace *pair = hl_in_place(job->arena, inst, &n);
+    for (int k = 0; k < n; k++) {
+      const HlInst *over = inst->operands[pair[k].number];
+      while (over->op == HL_OP_GET_TUPLE_ELEMENT || over->op == HL_OP_BITCAST)
+        over = over->operands[0];
+      if (over->op == HL_OP_PARAMETER && hl_parameter_number(over) < start->n_operands)
+        copy_operand(job, start, hl_parameter_number(over), copied);
+    }
+  }
+}
+
 static void copy_overwritten(Job *job, HlInst *inst) {
   int n;
   const HlInPlace *pair = hl_in_place(job->arena, inst, &n);
   bool *copied = HL_ARRAY(job->arena, bool, inst->n_operands + 1);
-  for (int k = 0; k < n; k++) {
-    int64_t number = pair[k].number;
-    HlInst *operand = inst->operands[number];
-    if (copied[number] || !hl_change(job->p, "in-place", inst, operand))
-      continue;
-    Deep deep = start_copy(job, operand->shape, NULL);
-    hl_set_operand(inst, (int)number, deep_copy(&deep, operand, 0));
-    copied[number] = hl_changed(job->p);
-  }
+  for (int k = 0; k < n; k++)
+    copy_operand(job, inst, pair[k].number, copied);
+  if (inst->op == HL_OP_ASYNC_START && inst->n_calls > 0)
+    copy_overwritten_inside(job, inst, copied);
 }
 
 static bool starts_flight(const HlInst *inst) {

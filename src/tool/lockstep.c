@@ -1,0 +1,644 @@
+// tool/lockstep.c: two versions of a program on the same arguments, instruction beside instruction.
+//
+// Partners are those of hl_diff with equal types and sizes. Where it is not sure of one (several instructions of one op have the
+// same name in the source, say), an instruction is right whose value is that of any of them. The first program's values are kept as they come, up to a limit
+// of memory; the second's are compared with them as they come. What did not fit is compared in further runs. Then the second
+// program is walked backwards from the results that differ, past whatever differs or has no partner, until values are
+// equal: what differs there, and nothing before it, is where it comes from.
+#include "hilo/lockstep.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/memory.h"
+#include "base/vec.h"
+
+enum { NOT_COMPARED = -1 };
+
+typedef struct Kept {
+  HlLiteral *value;
+  int64_t time;
+  int device;
+} Kept;
+
+// Of an instruction of the first program that is somebody's partner.
+typedef struct Source {
+  const HlInst *inst;
+  VEC(Kept) kept;
+  int64_t *times;  // [device]: how often it has run in this run
+  int64_t bytes;   // of all its values
+  bool wanted;     // in this run
+  bool complete;   // all its values are kept
+  bool done;       // all of them were compared, or as many as will be
+} Source;
+
+enum { CANDIDATES = 64 };
+
+typedef struct Target {
+  HlStepPair *pair;
+  Source **source;  // whose value it may have; the first is the partner's
+  int n_sources;
+  int64_t *times;
+  bool due, done;  // its values are compared in this run; were in one before
+  uint64_t order;  // of the first value that differs among all that were compared
+} Target;
+
+typedef struct Lockstep {
+  HlCx *cx;
+  const HlLockstepOptions *options;
+  const HlModule *a, *b;
+  HlLockstep *out;
+  HlArena *arena;
+  int devices;
+  Source *source;
+  int n_sources;
+  Target *target;            // as out->pair
+  Map source_of, target_of;  // serials of a and b to 1 + places
+  int64_t memory, held;
+  uint64_t now;
+  HlCx *quiet;  // for comparisons
+  pthread_mutex_t lock;
+} Lockstep;
+
+// --- Partners ---------------------------------------------------------------------------------------
+
+static bool gives_array(const HlInst *inst) {
+  return hl_shape_is_array(inst->shape);
+}
+
+// What is handed on, and what stands for a run-time size, is compared where it was made.
+static bool may_pair(const HlInst *a, const HlInst *b) {
+  return a && b && gives_array(a) && gives_array(b) && a->shape->dtype == b->shape->dtype &&
+         hl_shape_same_dims(a->shape, b->shape);
+}
+
+static Source *source_for(Lockstep *l, const HlInst *a) {
+  uint64_t *place = map_at(&l->source_of, a->serial);
+  if (!*place) {
+    l->source[l->n_sources] =
+        (Source){.inst = a, .wanted = true, .times = HL_ARRAY(l->arena, int64_t, l->devices)};
+    *place = (uint64_t)++l->n_sources;
+  }
+  return &l->source[*place - 1];
+}
+
+// What is told apart by nothing but its place among others: op, type, sizes and name in the source.
+static uint64_t kind_of(const HlInst *inst) {
+  const HlMetadata *from = hl_metadata(inst);
+  const char *name = from && from->op_name ? from->op_name->text : "";
+  uint64_t hash = hl_hash_bytes(name, strlen(name), inst->op);
+  hash = hl_hash_mix(hash, (uint64_t)inst->shape->dtype);
+  for (int k = 0; k < inst->shape->rank; k++)
+    hash = hl_hash_mix(hash, (uint64_t)inst->shape->dim[k]);
+  return hash;
+}
+
+static bool same_kind(const HlInst *a, const HlInst *b) {
+  return a->op == b->op && may_pair(a, b) && kind_of(a) == kind_of(b);
+}
+
+static Map kinds_of(Lockstep *l) {
+  Map kinds = {.arena = l->arena};
+  for (const HlComp *comp = l->a->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (gives_array(inst))
+        map_add(&kinds, kind_of(inst), (uint64_t)(uintptr_t)inst);
+  return kinds;
+}
+
+static bool is_sure(HlDiffBy by) {
+  return by == HL_BY_STRUCTURE || by == HL_BY_PLACE;
+}
+
+static void find_sources(Lockstep *l, Target *t, const Map *kinds, HlDiffBy by) {
+  const HlInst *b = t->pair->b;
+  Source *some[CANDIDATES + 1] = {source_for(l, t->pair->a)};
+  int n = 1;
+  MapWalk walk = map_walk(kinds, kind_of(b));
+  for (uint64_t at; !is_sure(by) && n <= CANDIDATES && (at = map_next(&walk));) {
+    const HlInst *a = (const HlInst *)(uintptr_t)at;
+    if (a != t->pair->a && same_kind(a, b))
+      some[n++] = source_for(l, a);
+  }
+  t->source = hl_arena_copy(l->arena, some, sizeof *some * (size_t)n);
+  t->n_sources = n;
+}
+
+// The results of both programs belong together, whatever made them.
+static void pair_results(Lockstep *l, const HlDiffRow **partner) {
+  const HlInst *a = l->a->entry->root, *b = l->b->entry->root;
+  const bool tuples =
+      a->op == HL_OP_TUPLE && b->op == HL_OP_TUPLE && a->n_operands == b->n_operands;
+  for (uint32_t k = 0; k < (tuples ? b->n_operands : 1); k++) {
+    const HlInst *x = tuples ? a->operands[k] : a, *y = tuples ? b->operands[k] : b;
+    HlDiffRow *row = HL_NEW(l->arena, HlDiffRow);
+    *row = (HlDiffRow){.a = x, .b = y, .by = HL_BY_PLACE};
+    if (may_pair(x, y) && !partner[y->serial])
+      partner[y->serial] = row;
+  }
+}
+
+// Of several rows of one instruction the first counts that may pair: hl_diff has the surest first.
+static void pair_up(Lockstep *l, const HlDiff *diff) {
+  HlLockstep *out = l->out;
+  const HlDiffRow **partner = HL_ARRAY(l->arena, const HlDiffRow *, (size_t)l->b->next_serial + 1);
+  for (int k = 0; k < diff->n_rows; k++) {
+    const HlDiffRow *row = &diff->row[k];
+    if (row->verdict != HL_DIFF_FOLDED && may_pair(row->a, row->b) && !partner[row->b->serial])
+      partner[row->b->serial] = row;
+  }
+  pair_results(l, partner);
+  out->pair = HL_ARRAY(l->arena, HlStepPair, hl_count_instructions(l->b) + 1);
+  l->target = HL_ARRAY(l->arena, Target, hl_count_instructions(l->b) + 1);
+  l->source = HL_ARRAY(l->arena, Source, hl_count_instructions(l->a) + 1);
+  HlComp **comps = hl_comp_order(l->arena, l->b);
+  for (uint32_t c = 0; c < l->b->n_comps; c++) {
+    HlInst **insts = hl_print_order(l->arena, comps[c]);
+    for (uint32_t k = 0; k < comps[c]->n_insts; k++) {
+      const HlInst *b = insts[k];
+      out->n_b += gives_array(b);
+      if (!partner[b->serial])
+        continue;
+      out->pair[out->n_pairs] = (HlStepPair){.a = partner[b->serial]->a, .b = b};
+      l->target[out->n_pairs] = (Target){.times = HL_ARRAY(l->arena, int64_t, l->devices)};
+      *map_at(&l->target_of, b->serial) = (uint64_t)++out->n_pairs;
+    }
+  }
+  const Map kinds = kinds_of(l);
+  for (int k = 0; k < out->n_pairs; k++) {
+    l->target[k].pair = &out->pair[k];
+    l->target[k].due = true;
+    find_sources(l, &l->target[k], &kinds, partner[out->pair[k].b->serial]->by);
+  }
+  for (const HlComp *comp = l->a->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      out->n_a += gives_array(inst);
+}
+
+// --- The first program's values ---------------------------------------------------------------------
+
+static void keep_value(void *user, int device, const HlInst *inst, const HlLiteral *value) {
+  Lockstep *l = user;
+  pthread_mutex_lock(&l->lock);
+  const uint64_t place = map_get(&l->source_of, inst->serial);
+  Source *s = place ? &l->source[place - 1] : NULL;
+  if (s && s->wanted) {
+    const int64_t bytes = hl_literal_bytes(value);
+    s->bytes += bytes;
+    if (l->held + bytes <= l->memory) {
+      vec_push(&s->kept, ((Kept){hl_literal_ref(value), s->times[device], device}));
+      l->held += bytes;
+    } else {
+      s->complete = false;
+    }
+    s->times[device]++;
+  }
+  pthread_mutex_unlock(&l->lock);
+}
+
+static void forget(Lockstep *l) {
+  for (int k = 0; k < l->n_sources; k++) {
+    Source *s = &l->source[k];
+    for (int i = 0; i < s->kept.n; i++)
+      hl_literal_unref(s->kept.at[i].value);
+    vec_free(&s->kept);
+  }
+  l->held = 0;
+}
+
+static const HlLiteral *kept_at(const Source *s, int device, int64_t time) {
+  const int first =
+      time < s->kept.n ? (int)time : s->kept.n - 1;  // with one device it stands at its time
+  for (int k = first; k >= 0; k--)
+    if (s->kept.at[k].device == device && s->kept.at[k].time == time)
+      return s->kept.at[k].value;
+  for (int k = first + 1; k < s->kept.n; k++)
+    if (s->kept.at[k].device == device && s->kept.at[k].time == time)
+      return s->kept.at[k].value;
+  return NULL;
+}
+
+// --- The second program's ---------------------------------------------------------------------------
+
+// Whether the value is that of another that it may be: then that is its partner.
+static bool is_another(Lockstep *l, Target *t, int device, int64_t time, const HlLiteral *value) {
+  const HlCompareOptions how = {.tolerance = l->options->tolerance};
+  HlMismatch mismatch;
+  for (int k = 1; k < t->n_sources; k++) {
+    const HlLiteral *expected = kept_at(t->source[k], device, time);
+    if (!expected || !hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch))
+      continue;
+    Source *first = t->source[0];
+    t->source[0] = t->source[k];
+    t->source[k] = first;
+    t->pair->a = t->source[0]->inst;
+    return true;
+  }
+  return false;
+}
+
+static void compare(Lockstep *l, Target *t, int device, int64_t time, const HlLiteral *expected,
+                    const HlLiteral *value) {
+  const HlCompareOptions how = {.tolerance = l->options->tolerance};
+  HlMismatch mismatch;
+  HlStepPair *pair = t->pair;
+  pair->compared++;
+  l->out->n_compared++;
+  l->now++;
+  if (hl_literal_equal(value, expected) ||
+      hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch) ||
+      is_another(l, t, device, time, value))
+    return;
+  if (pair->different++ == 0) {
+    pair->device = device;
+    pair->time = time;
+    pair->mismatch = mismatch;
+    t->order = l->now;
+    l->out->n_different++;
+  }
+}
+
+static void compare_value(void *user, int device, const HlInst *inst, const HlLiteral *value) {
+  Lockstep *l = user;
+  pthread_mutex_lock(&l->lock);
+  const uint64_t place = map_get(&l->target_of, inst->serial);
+  Target *t = place ? &l->target[place - 1] : NULL;
+  if (t && t->due) {
+    const int64_t time = t->times[device]++;
+    const HlLiteral *expected = kept_at(t->source[0], device, time);
+    if (expected)
+      compare(l, t, device, time, expected, value);
+    else if (time < t->source[0]->times[device])
+      l->out->n_too_large++;
+    else
+      l->out->n_alone++;
+  }
+  pthread_mutex_unlock(&l->lock);
+}
+
+// --- Runs -------------------------------------------------------------------------------------------
+
+static bool evaluate(Lockstep *l, const HlModule *m, const HlLiteral *const *const *args,
+                     void (*trace)(void *, int, const HlInst *, const HlLiteral *),
+                     HlLiteral **results) {
+  HlEvalOptions eval = l->options->eval;
+  eval.trace = trace;
+  eval.user = l;
+  return hl_eval(l->cx, m, &eval, args, results);
+}
+
+static void let_go(const Lockstep *l, HlLiteral **results) {
+  for (int d = 0; d < l->devices; d++)
+    hl_literal_unref(results[d]);
+}
+
+static bool compare_results(Lockstep *l, HlLiteral **a, HlLiteral **b) {
+  HlLockstep *out = l->out;
+  out->results_equal = true;
+  for (int d = 0; d < l->devices; d++) {
+    int n, m;
+    const HlLiteral **expected = hl_flatten(l->arena, a[d], &n);
+    const HlLiteral **actual = hl_flatten(l->arena, b[d], &m);
+    if (n != m)
+      return hl_error_kind(l->cx, HL_INVALID, hl_module_pos(l->b),
+                           "module %s gives %d arrays, but module %s gives %d", l->b->name->text, m,
+                           l->a->name->text, n);
+    if (d == 0) {
+      out->n_results = n;
+      out->result = HL_ARRAY(l->arena, HlMismatch, (size_t)n * (size_t)l->devices + 1);
+    }
+    const HlCompareOptions how = {.tolerance = l->options->tolerance};
+    out->results_equal &=
+        hl_compare(l->quiet, n, actual, expected, &how, &out->result[d * out->n_results]);
+  }
+  return true;
+}
+
+static void begin_run(Lockstep *l) {
+  for (int k = 0; k < l->n_sources; k++) {
+    Source *s = &l->source[k];
+    s->complete = true;
+    if (s->wanted)
+      s->bytes = 0;
+    memset(s->times, 0, sizeof *s->times * (size_t)l->devices);
+  }
+  for (int k = 0; k < l->out->n_pairs; k++)
+    memset(l->target[k].times, 0, sizeof(int64_t) * (size_t)l->devices);
+}
+
+// Before the second program runs: what is kept whole is compared, or what alone is too large.
+static void settle(Lockstep *l, bool alone) {
+  for (int k = 0; k < l->out->n_pairs; k++) {
+    Target *t = &l->target[k];
+    for (int i = 0; i < t->n_sources; i++)
+      t->due &= t->source[i]->complete || alone;
+  }
+}
+
+// Whose values go into the next run: as many as fit, and at least one. Says how many are left, itself included.
+static int choose(Lockstep *l, bool *alone) {
+  int64_t bytes = 0;
+  int chosen = 0, left = 0;
+  for (int k = 0; k < l->n_sources; k++)
+    l->source[k].wanted = false;
+  *alone = false;
+  for (int k = 0; k < l->out->n_pairs; k++) {
+    Target *t = &l->target[k];
+    t->done |= t->due;
+    t->due = false;
+    if (t->done)
+      continue;
+    left++;
+    int64_t more = 0;
+    for (int i = 0; i < t->n_sources; i++)
+      more += t->source[i]->wanted ? 0 : t->source[i]->bytes;
+    if (chosen > 0 && (*alone || bytes + more > l->memory))
+      continue;
+    *alone = more > l->memory;
+    bytes += more;
+    t->due = true;
+    chosen++;
+    for (int i = 0; i < t->n_sources; i++)
+      t->source[i]->wanted = true;
+  }
+  return left;
+}
+
+static bool run_both(Lockstep *l, const HlLiteral *const *const *args, bool alone) {
+  HlLiteral **a = HL_ARRAY(l->arena, HlLiteral *, l->devices + 1);
+  HlLiteral **b = HL_ARRAY(l->arena, HlLiteral *, l->devices + 1);
+  begin_run(l);
+  if (!evaluate(l, l->a, args, keep_value, a))
+    return false;
+  settle(l, alone);
+  bool ok = evaluate(l, l->b, args, compare_value, b);
+  if (ok && l->out->runs == 0)
+    ok = compare_results(l, a, b);
+  let_go(l, a);
+  if (ok || l->out->runs > 0)
+    let_go(l, b);
+  forget(l);
+  l->out->runs++;
+  return ok;
+}
+
+static bool run_all(Lockstep *l, const HlLiteral *const *const *args) {
+  bool alone = false;
+  for (int left = 1; left > 0; left = choose(l, &alone)) {
+    if (l->options->progress)
+      l->options->progress(l->options->user, l->out->runs, l->out->runs + left);
+    if (!run_both(l, args, alone))
+      return false;
+  }
+  return true;
+}
+
+// --- Where it comes from ----------------------------------------------------------------------------
+
+typedef VEC(const HlInst *) Insts;
+
+typedef struct Walk {
+  Lockstep *l;
+  Insts *callers;        // by computation id
+  uint32_t *seen, turn;  // by serial: the turn in which it was
+  Insts todo, different, fixed, alone;
+} Walk;
+
+static Insts *find_callers(Lockstep *l) {
+  Insts *callers = HL_ARRAY(l->arena, Insts, (size_t)l->b->next_comp_id + 1);
+  for (const HlComp *comp = l->b->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      for (int k = 0; k < inst->n_calls; k++)
+        vec_push_in(l->arena, &callers[hl_called(inst, k)->id], inst);
+  return callers;
+}
+
+static const Target *target_at(const Lockstep *l, const HlInst *b) {
+  const uint64_t place = map_get(&l->target_of, b->serial);
+  return place ? &l->target[place - 1] : NULL;
+}
+
+// What no argument has a part in: constants that differ are most often the same program in other words, such as a quotient
+// that became a product. They are no place to begin with, unless there is no other.
+static bool is_fixed(const HlInst *inst, int depth) {
+  if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_IOTA)
+    return true;
+  if (inst->n_operands == 0 || inst->n_calls > 0 || depth == 0)
+    return false;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (!is_fixed(inst->operands[k], depth - 1))
+      return false;
+  return true;
+}
+
+enum { FIXED_DEPTH = 4 };
+
+static int state_of(const Lockstep *l, const HlInst *b) {
+  const Target *t = target_at(l, b);
+  if (!t || t->pair->compared == 0)
+    return NOT_COMPARED;
+  if (t->pair->different == 0)
+    return 0;
+  return is_fixed(t->pair->a, FIXED_DEPTH) && is_fixed(b, FIXED_DEPTH) ? NOT_COMPARED : 1;
+}
+
+static void go_to(Walk *w, const HlInst *inst) {
+  if (w->seen[inst->serial] == w->turn)
+    return;
+  w->seen[inst->serial] = w->turn;
+  if (state_of(w->l, inst) != 0)
+    vec_push_in(w->l->arena, &w->todo, inst);
+}
+
+// A parameter's value is an operand of whoever calls, or what the body of a loop gave.
+static void go_to_callers(Walk *w, const HlInst *parameter) {
+  const int64_t k = hl_parameter_number(parameter);
+  const Insts *callers = &w->callers[parameter->comp->id];
+  for (int c = 0; c < callers->n; c++) {
+    const HlInst *caller = callers->at[c];
+    if (caller->op == HL_OP_WHILE) {
+      go_to(w, caller->operands[0]);
+      go_to(w, hl_while_body(caller)->root);
+    } else if (caller->op == HL_OP_CONDITIONAL) {
+      for (uint32_t i = 0; i < caller->n_operands; i++)
+        go_to(w, caller->operands[i]);
+    } else if (k >= 0 && k < caller->n_operands) {
+      go_to(w, caller->operands[k]);
+    }
+  }
+}
+
+static bool runs_inside(const HlInst *inst) {
+  return inst->op == HL_OP_FUSION || hl_op_is((HlOp)inst->op, HL_T_CONTROL) ||
+         inst->op == HL_OP_ASYNC_START;
+}
+
+static void go_on(Walk *w, const HlInst *inst) {
+  if (inst->op == HL_OP_PARAMETER) {
+    go_to_callers(w, inst);
+    return;
+  }
+  for (int k = 0; runs_inside(inst) && k < inst->n_calls; k++)
+    go_to(w, hl_called(inst, k)->root);
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    go_to(w, inst->operands[k]);
+}
+
+// From the results that differ, or, where they are equal, from whatever differs on the way.
+static void begin_walk(Walk *w) {
+  const HlLockstep *out = w->l->out;
+  for (int k = 0; out->results_equal && k < out->n_pairs; k++)
+    if (out->pair[k].different)
+      go_to(w, out->pair[k].b);
+  const HlInst *root = w->l->b->entry->root;
+  const bool elements = root->op == HL_OP_TUPLE && (int)root->n_operands == out->n_results;
+  for (int d = 0; d < out->devices; d++)
+    for (int k = 0; k < out->n_results; k++)
+      if (!out->result[d * out->n_results + k].equal)
+        go_to(w, elements ? root->operands[k] : root);
+}
+
+static int by_order(const void *a, const void *b) {
+  const Target *x = *(const Target *const *)a, *y = *(const Target *const *)b;
+  return (x->order > y->order) - (x->order < y->order);
+}
+
+// Whether something that differs stands before an instruction, with nothing that is equal between.
+static bool follows_another(Walk *w, const HlInst *inst) {
+  w->turn++;
+  w->todo.n = 0;
+  w->seen[inst->serial] = w->turn;
+  go_on(w, inst);
+  while (w->todo.n > 0) {
+    const HlInst *at = w->todo.at[--w->todo.n];
+    if (state_of(w->l, at) == 1)
+      return true;
+    go_on(w, at);
+  }
+  return false;
+}
+
+static void find_first(Lockstep *l) {
+  HlLockstep *out = l->out;
+  Walk w = {.l = l,
+            .turn = 1,
+            .callers = find_callers(l),
+            .seen = HL_ARRAY(l->arena, uint32_t, (size_t)l->b->next_serial + 1)};
+  begin_walk(&w);
+  while (w.todo.n > 0) {
+    const HlInst *at = w.todo.at[--w.todo.n];
+    const Target *t = target_at(l, at);
+    if (state_of(l, at) == 1)
+      vec_push_in(l->arena, &w.different, at);
+    else if (t && t->pair->different)
+      vec_push_in(l->arena, &w.fixed, at);
+    else if (gives_array(at))
+      vec_push_in(l->arena, &w.alone, at);
+    go_on(&w, at);
+  }
+  if (w.different.n == 0)
+    w.different = w.fixed;
+  const Target **order = HL_ARRAY(l->arena, const Target *, w.different.n + 1);
+  for (int k = 0; k < w.different.n; k++)
+    order[k] = target_at(l, w.different.at[k]);
+  qsort(order, (size_t)w.different.n, sizeof *order, by_order);
+  out->first = HL_ARRAY(l->arena, const HlStepPair *, w.different.n + 1);
+  for (int k = 0; k < w.different.n; k++)
+    if (!follows_another(&w, order[k]->pair->b))
+      out->first[out->n_first++] = order[k]->pair;
+  // In a loop all may follow each other: what came first in time is first.
+  if (out->n_first == 0 && w.different.n > 0)
+    out->first[out->n_first++] = order[0]->pair;
+  out->unknown = w.alone.at;
+  out->n_unknown = out->n_first > 0 ? 0 : w.alone.n;
+}
+
+// --- All of it --------------------------------------------------------------------------------------
+
+static bool same_parameters(HlCx *cx, const HlModule *a, const HlModule *b) {
+  if (a->entry->n_params != b->entry->n_params)
+    return hl_error_kind(cx, HL_INVALID, hl_module_pos(b),
+                         "module %s has %d parameters, but module %s has %d", b->name->text,
+                         b->entry->n_params, a->name->text, a->entry->n_params);
+  return true;
+}
+
+bool hl_lockstep(HlCx *cx, const HlModule *a, const HlModule *b,
+                 const HlLiteral *const *const *args, const HlLockstepOptions *options,
+                 HlLockstep *out) {
+  static const HlLockstepOptions usual = {0};
+  *out = (HlLockstep){.arena = hl_arena_new()};
+  const HlLockstepOptions *how = options ? options : &usual;
+  if (!same_parameters(cx, a, b))
+    return false;
+  out->devices = hl_eval_devices(b, &how->eval);
+  if (hl_eval_devices(a, &how->eval) != out->devices)
+    return hl_error_kind(cx, HL_INVALID, hl_module_pos(b),
+                         "module %s runs on %d devices, but module %s on %d: only programs of as "
+                         "many devices run in lockstep",
+                         b->name->text, out->devices, a->name->text,
+                         hl_eval_devices(a, &how->eval));
+  if (!how->diff)
+    out->own = hl_diff(cx, a, b, NULL);
+  const HlDiff *diff = how->diff ? how->diff : out->own;
+  if (!diff)
+    return false;
+  Lockstep l = {.cx = cx,
+                .options = how,
+                .a = a,
+                .b = b,
+                .out = out,
+                .arena = out->arena,
+                .devices = out->devices,
+                .source_of = {.arena = out->arena},
+                .target_of = {.arena = out->arena},
+                .quiet = hl_cx_new(),
+                .memory = how->memory > 0 ? how->memory : (int64_t)1 << 30};
+  pthread_mutex_init(&l.lock, NULL);
+  pair_up(&l, diff);
+  const bool ok = run_all(&l, args);
+  if (ok)
+    find_first(&l);
+  forget(&l);
+  pthread_mutex_destroy(&l.lock);
+  hl_cx_free(l.quiet);
+  return ok;
+}
+
+void hl_lockstep_free(HlLockstep *out) {
+  hl_diff_free(out->own);
+  hl_arena_free(out->arena);
+  *out = (HlLockstep){0};
+}
+
+const HlStepPair *hl_lockstep_pair(const HlLockstep *found, const HlInst *b) {
+  for (int k = 0; k < found->n_pairs; k++)
+    if (found->pair[k].b == b)
+      return &found->pair[k];
+  return NULL;
+}
+
+static bool is_equal(const HlLockstep *found, const HlInst *b) {
+  const HlStepPair *pair = hl_lockstep_pair(found, b);
+  return pair && pair->compared > 0 && pair->different == 0;
+}
+
+enum { HIGHEST = 8 };
+
+static int64_t height_of(const HlLockstep *found, const HlInst *b, int64_t room) {
+  int64_t most = 0;
+  for (uint32_t k = 0; k < b->n_operands && room > 0; k++) {
+    const HlInst *operand = b->operands[k];
+    if (hl_op_is((HlOp)operand->op, HL_T_GIVEN) || is_equal(found, operand))
+      continue;
+    const int64_t one = 1 + height_of(found, operand, room - 1);
+    most = one > most ? one : most;
+  }
+  return most;
+}
+
+int64_t hl_lockstep_height(const HlLockstep *found, const HlInst *b) {
+  return height_of(found, b, HIGHEST);
+}
