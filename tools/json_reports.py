@@ -21,6 +21,12 @@ check before.hlo typo.hlo nothing.hlo
 check dir
 check program.mlir
 check sharded.jax_export
+view before.hlo
+view before.hlo out.hlo -o m.html
+view dump -o m.html
+view program.mlir --to=svg -o m.svg
+view typo.hlo
+view before.hlo --around=nobody -o m.svg
 stats before.hlo
 stats --computations before.hlo typo.hlo
 stats --by=scope --depth=2 --peak before.hlo
@@ -29,6 +35,16 @@ stats --top=3 before.hlo
 stats program.jaxpr
 stats dir
 stats sharded.jax_export
+stats --compare before.hlo out.hlo
+stats --compare before.hlo typo.hlo
+diff before.hlo out.hlo
+diff before.hlo out.hlo --versions --all
+diff before.hlo typo.hlo
+diff two.hlo two.hlo
+diff dir dir
+diff dir dump
+diff dump --passes
+diff dump/module_0000.jit_train_step.history
 run before.hlo --args args.npz --expect results.npz --print
 run before.hlo --seed=1 --expect results.npz
 run before.hlo --args args.npz --platform=cpu --stats --profile trace.json
@@ -52,6 +68,20 @@ history dump/module_0000.jit_train_step.history
 history dump/module_0000.jit_train_step.history --step=1
 history dump/module_0000.jit_train_step.history --step=1000
 history before.hlo
+explore before.hlo info tanh.1 --format=none
+explore before.hlo nothing
+explore typo.hlo info x
+explore two.hlo info x
+index dump2
+index dir
+index nothing
+find dump2 dot --trace
+find dump2 --op=fusion --files
+find dump2 nowhere
+find dump2 --op=tahn
+clean before.hlo typo.hlo dir -o cleaned
+clean before.hlo typo.hlo dir -o cleaned
+clean before.hlo -o before.hlo
 extract before.hlo --each -o each --record
 extract before.hlo --op=tanh
 extract before.hlo nothing
@@ -121,6 +151,7 @@ def prepare(hilo, folder):
     shutil.copy(os.path.join(ROOT, "tests/fuzz/seeds/exported/sharded.0.11.jax_export"), os.path.join(folder, "sharded.jax_export"))
     subprocess.run([hilo, "opt", "before.hlo", "--pipeline=cpu", "--dump-to=dump", "--dump-as=delta", "-o", "out.hlo",
                     "--dump-pass=.*"], cwd=folder, check=True)
+    subprocess.run([hilo, "opt", "before.hlo", "--pipeline=cpu", "--dump-to=dump2", "-o", "out.hlo", "--dump-pass=.*"], cwd=folder, check=True)
 
 
 class Validator:

@@ -466,6 +466,8 @@ PJRT_Error *PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
   const int n_devices = args->execute_device ? 1 : loaded->n_devices;
   if (atomic_load(&loaded->deleted))
     return pjrt_fail(PJRT_FAILED_PRECONDITION, "the executable %s has been deleted", core->name);
+  if (n_devices == 0 && args->num_devices == 0)  // it is other processes' work
+    return NULL;
   if (args->num_args != (size_t)core->n_parameters)
     return pjrt_fail(PJRT_INVALID_ARGUMENT, "Execution supplied %zu buffers but compiled program "
                      "expected %d buffers", args->num_args, core->n_parameters);

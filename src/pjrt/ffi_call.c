@@ -367,10 +367,12 @@ static bool run(Call *call, const FfiBinding *binding, const HlLiteral *const *i
   if (!gather(call, in, out))
     return false;
   share_memory(call);
-  dispatch_blocks(target->is_clients);  // Python's lock, for which others may wait
+  if (target->is_clients)  // it calls Python, which may wait for programs of its own
+    dispatch_blocks(true);
   Fault *fault = target->untyped ? call_untyped(call, target->untyped)
                                  : call_typed(call, binding->context, target);
-  dispatch_blocks(false);
+  if (target->is_clients)
+    dispatch_blocks(false);
   if (fault)
     return ffi_failed(call->cx, binding->context, call->inst, fault);
   for (int k = 0; k < call->n_rets; k++) {

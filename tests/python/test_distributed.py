@@ -61,6 +61,21 @@ class Distributed(unittest.TestCase):
           f"{moved[8 * k:8 * k + 4]}",
           f"{[moved[-1 - j] + sums[j] for j in range(4)]}"])
 
+  def test_others_devices(self):
+    """A program on one process's devices is called by all; the others have nothing to do, and go on."""
+    import jax
+    if jax.__version_info__ < (0, 7):
+      self.skipTest("this JAX does not call a program that has no device of the process")
+    program = PROGRAM.split("# Rounds")[0] + textwrap.dedent("""
+        mine = NamedSharding(Mesh(np.array(jax.local_devices(process_index=1)), ("y",)), P("y"))
+        y = jax.device_put(np.arange(4, dtype=np.float32), mine)
+        z = jax.jit(lambda x: x + jnp.sum(x))(y)
+        z.block_until_ready()
+        print([s.data.tolist() for s in z.addressable_shards])
+        """)
+    for k, (out, err, status) in enumerate(run(2, program)):
+      self.assertEqual((status, out.splitlines()[-1:]), (0, ["[[6.0, 7.0], [8.0, 9.0]]" if k == 1 else "[]"]), err[-3000:])
+
   def test_one_fails(self):
     """What fails in one process ends the others' wait, with an error."""
     import jax
