@@ -74,7 +74,7 @@ function openSome() {
     if (!next) break;
     open.add(next.key);
     drawing.place(top, open);
-    const fits = box => Math.min((drawing.canvas.clientWidth - 30) / box.layout.w, (drawing.canvas.clientHeight - 70) / box.layout.h) >= READABLE;
+    const fits = box => Math.min((drawing.canvas.clientWidth - 30) / box.layout.w, (drawing.canvas.clientHeight - 30 - roomBelow()) / box.layout.h) >= READABLE;
     if (seen.length + next.children().length <= FEW && fits(app.focus)) seen = seen.filter(b => b !== next).concat(next.children());
     else if (next.weight > app.focus.weight * 0.6) { app.focus = next; seen = [...next.children()]; }
     else { open.delete(next.key); refused.add(next); }
@@ -89,6 +89,7 @@ function setState(k, first) {
   app.top = app.state.top;
   app.near = null;
   $('back').hidden = true;
+  legend();
   if (first) openSome();
   $('state').value = k;
   $('statename').textContent = `${k + 1} of ${app.model.n}: ${app.state.title}`;
@@ -184,11 +185,13 @@ function keepAt(box, x, y) {
 // Moves the picture so that the box is in it; large ones fill it.
 function showBox(box, whole) {
   const d = app.drawing, at = placeOf(box), W = d.canvas.clientWidth, H = d.canvas.clientHeight, {w, h} = box.layout;
-  const fits = Math.min((W - 30) / w, (H - 70) / h);
+  const below = roomBelow(), fits = Math.min((W - 30) / w, (H - 30 - below) / h);
   if (whole) d.scale = Math.min(1.2, fits); else d.scale = Math.min(Math.max(d.scale, 0.75), Math.max(fits, 0.02));
   d.x = W / 2 - (at.x + w / 2) * d.scale;
-  d.y = (H - 40) / 2 - (at.y + h / 2) * d.scale;  // above the legend
+  d.y = (H - below) / 2 - (at.y + h / 2) * d.scale;
 }
+// What the legend takes.
+function roomBelow() { return $('legend').offsetHeight + 12; }
 function fitAll() {
   const top = shownTop();
   if (top && top.layout) showBox(top, true);

@@ -11,7 +11,7 @@ const PALETTES = {
     marks: [null, '#8a6d1b', '#1f5f9c', '#2f7a38', '#a13c3c', '#7a3a87', '#56636b', '#4b5a63'], cold: '#262d34'},
 };
 const MARK_NAMES = {changed: 'changed', moved: 'moved', new: 'new', gone: 'gone', fused: 'fused', folded: 'folded', inlined: 'inlined'};
-const OP_NAMES = ['elementwise', 'broadcast, update', 'rearranges', 'matrix', 'small parameter', 'parameter', 'reduces, gathers', 'fusion', 'collective', 'calls'];
+const OP_NAMES = ['elementwise', 'broadcast', 'moves', 'matrix', 'small input', 'input', 'reduces', 'fusion', 'collective', 'calls'];
 const FONT = 'system-ui, "DejaVu Sans", sans-serif';
 const HEAD = 26, PAD = 16, LINE_H = 16;
 
