@@ -21,7 +21,7 @@
 
 typedef struct Known {
   const char *path;
-  int64_t id, size, mtime, ctime, read_at, hash;
+  int64_t id, size, mtime, ctime, read_at, hash, state;
 } Known;
 
 // What is to be put into the index of one file.
@@ -56,9 +56,9 @@ typedef struct Update {
 } Update;
 
 static bool read_known(Update *u) {
-  SqlQuery *q =
-      sql_query(u->cx, u->index->db,
-                "SELECT id, path, size, mtime, ctime, read_at, hash FROM file ORDER BY path");
+  SqlQuery *q = sql_query(
+      u->cx, u->index->db,
+      "SELECT id, path, size, mtime, ctime, read_at, hash, state FROM file ORDER BY path");
   if (!q)
     return false;
   SqlStep step;
@@ -70,7 +70,8 @@ static bool read_known(Update *u) {
                        .mtime = sql_int(q, 3),
                        .ctime = sql_int(q, 4),
                        .read_at = sql_int(q, 5),
-                       .hash = sql_int(q, 6)};
+                       .hash = sql_int(q, 6),
+                       .state = sql_int(q, 7)};
     vec_push_in(u->arena, &u->known, one);
   }
   sql_end(q);
@@ -271,6 +272,7 @@ static bool read_file(Update *u, const ListingFile *file, const Known *known) {
   bool there = false;
   if (!is_worth_reading(u, file->path)) {
     read_content(u, &p, &bytes);
+    p.is_same = known && known->hash == 0 && known->state == p.state;
   } else if (!read_bytes(u, file->path, &bytes)) {
     p.state = HL_INDEXED_UNREADABLE;
     p.why = base_strdup(strerror(errno));
