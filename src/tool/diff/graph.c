@@ -168,8 +168,7 @@ static bool only_moves(const HlInst *inst) {
   case HL_OP_TRANSPOSE:
   case HL_OP_OPT_BARRIER: return inst->n_operands == 1;
   case HL_OP_CUSTOM_CALL:
-    return inst->n_operands == 1 &&
-           strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "Sharding") == 0;
+    return inst->n_operands == 1 && hl_is_call(inst, HL_CALL_SHARDING);
   default: return false;
   }
 }
