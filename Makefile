@@ -28,9 +28,11 @@ export HILO_OLDEST_PYTHON ?= $(abspath $(BUILD))/venv-oldest/bin/python
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PACKAGES := gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
-	libpcre2-dev libjansson-dev libzstd-dev zlib1g-dev liblapack3
+	libpcre2-dev libjansson-dev libzstd-dev zlib1g-dev libsqlite3-dev libedit-dev liblapack3
 # The sanitizers' and the fuzzer's runtime is a package of its own in some releases, a part of clang in others.
 TEST_PACKAGES := libcmocka-dev python3-venv clang libclang-rt-dev locales
+# Where the distribution has them; Ubuntu gives Chromium away in another manner.
+BROWSER_PACKAGES := chromium fonts-dejavu-core
 HAS = $(shell dpkg -s $(1) 2>/dev/null | grep -q '^Status: install ok installed' && echo yes)
 CONFIGURE = cmake -G Ninja -S . -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 BUILD_IN = ninja -j $(JOBS) -C
@@ -60,14 +62,18 @@ deps:
 
 test-deps:
 	@tools/deps.sh $(PACKAGES) $(TEST_PACKAGES)
+	@tools/deps.sh $(BROWSER_PACKAGES) || echo "no Chromium from packages here: without one the test of pages is skipped"
 
 # With the libraries of examples/, in the releases whose output docs/examples.md shows.
 EXAMPLES := flax==0.12.8 optax==0.2.8 equinox==0.13.8 nbclient==0.11.0 ipykernel==7.4.0
 
-venv: $(BUILD)/venv/jax-$(JAX)-examples
+# An editor's side of the language server protocol, for the tests.
+CLIENT := pygls==2.0.0
 
-$(BUILD)/venv/jax-$(JAX)-examples: | test-deps
-	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy pytest $(EXAMPLES)
+venv: $(BUILD)/venv/jax-$(JAX)-examples-client
+
+$(BUILD)/venv/jax-$(JAX)-examples-client: | test-deps
+	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy pytest $(EXAMPLES) $(CLIENT)
 	@touch $@
 
 # The newest release needs a newer Python than many systems have: where there is none, what asks it is skipped.
@@ -129,7 +135,7 @@ tsan: test-deps
 
 # What is there for another machine than this one: the cross compiler, an emulator, and the libraries as that machine has them.
 CROSS_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
-CROSS_LIBRARIES := libprotobuf-c-dev libpcre2-dev libjansson-dev libzstd-dev zlib1g-dev libcmocka-dev libcmocka0 \
+CROSS_LIBRARIES := libprotobuf-c-dev libpcre2-dev libjansson-dev libzstd-dev zlib1g-dev libsqlite3-dev libsqlite3-0 libcmocka-dev libcmocka0 \
 	liblapack3 libblas3 libgfortran5
 CROSS_UNITS := vec tile dot conv sort topk fft linalg program
 

@@ -22,7 +22,7 @@ def run(command, folder):
 
 
 def on_any_machine(lines):
-    lines = [re.sub(r"\d+\.\d+ ms", "_ ms", line.rstrip()) for line in lines]
+    lines = [re.sub(r"\d+\.\d+ (m?s)\b", r"_ \1", line.rstrip()) for line in lines]
     if any(" on the cpu, " in line for line in lines):
         lines = [re.sub(r" +largest error .*", "", line) for line in lines]
     return lines

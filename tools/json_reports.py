@@ -21,6 +21,12 @@ check before.hlo typo.hlo nothing.hlo
 check dir
 check program.mlir
 check sharded.jax_export
+view before.hlo
+view before.hlo out.hlo -o m.html
+view dump -o m.html
+view program.mlir --to=svg -o m.svg
+view typo.hlo
+view before.hlo --around=nobody -o m.svg
 stats before.hlo
 stats --computations before.hlo typo.hlo
 stats --by=scope --depth=2 --peak before.hlo
@@ -29,6 +35,16 @@ stats --top=3 before.hlo
 stats program.jaxpr
 stats dir
 stats sharded.jax_export
+stats --compare before.hlo out.hlo
+stats --compare before.hlo typo.hlo
+diff before.hlo out.hlo
+diff before.hlo out.hlo --versions --all
+diff before.hlo typo.hlo
+diff two.hlo two.hlo
+diff dir dir
+diff dir dump
+diff dump --passes
+diff dump/module_0000.jit_train_step.history
 run before.hlo --args args.npz --expect results.npz --print
 run before.hlo --seed=1 --expect results.npz
 run before.hlo --args args.npz --platform=cpu --stats --profile trace.json
@@ -52,6 +68,34 @@ history dump/module_0000.jit_train_step.history
 history dump/module_0000.jit_train_step.history --step=1
 history dump/module_0000.jit_train_step.history --step=1000
 history before.hlo
+explore before.hlo info tanh.1 --format=none
+explore before.hlo nothing
+explore typo.hlo info x
+explore two.hlo info x
+index dump2
+index dir
+index nothing
+find dump2 dot --trace
+find dump2 --op=fusion --files
+find dump2 nowhere
+find dump2 --op=tahn
+clean before.hlo typo.hlo dir -o cleaned
+clean before.hlo typo.hlo dir -o cleaned
+clean before.hlo -o before.hlo
+extract before.hlo --each -o each --record
+extract before.hlo --op=tanh
+extract before.hlo nothing
+extract typo.hlo x
+slice before.hlo tanh.1 --backward
+slice before.hlo tanh.1 --forward -o slice.hlo --record
+slice before.hlo nothing --forward
+reduce before.hlo -o reduced.hlo -- ./has_tanh.sh
+reduce before.hlo -o reduced.hlo --mismatch=cpu
+reduce typo.hlo -o reduced.hlo -- false
+bisect before.hlo --passes=algsimp --break-rule=A32 --args args.npz -o states
+bisect before.hlo --pipeline=simplify
+bisect before.hlo --passes=dce -- false
+bisect typo.hlo --passes=dce
 bench print before.hlo
 bench parse before.hlo typo.hlo
 bench compile before.hlo program.mlir --repeats=2
@@ -101,9 +145,13 @@ def prepare(hilo, folder):
         os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
         with open(os.path.join(folder, name), "w") as f:
             f.write(content)
+    with open(os.path.join(folder, "has_tanh.sh"), "w") as f:
+        f.write("#!/bin/sh\n! grep -q 'tanh(' \"$1\"\n")
+    os.chmod(os.path.join(folder, "has_tanh.sh"), 0o755)
     shutil.copy(os.path.join(ROOT, "tests/fuzz/seeds/exported/sharded.0.11.jax_export"), os.path.join(folder, "sharded.jax_export"))
     subprocess.run([hilo, "opt", "before.hlo", "--pipeline=cpu", "--dump-to=dump", "--dump-as=delta", "-o", "out.hlo",
                     "--dump-pass=.*"], cwd=folder, check=True)
+    subprocess.run([hilo, "opt", "before.hlo", "--pipeline=cpu", "--dump-to=dump2", "-o", "out.hlo", "--dump-pass=.*"], cwd=folder, check=True)
 
 
 class Validator:
@@ -157,7 +205,7 @@ class Validator:
 def reports(hilo, folder):
     """Of each case its command and what it printed."""
     for line in CASES.strip().split("\n"):
-        done = subprocess.run([hilo, *line.split(), "--json"], cwd=folder, capture_output=True, text=True)
+        done = subprocess.run([hilo, line.split()[0], "--json", *line.split()[1:]], cwd=folder, capture_output=True, text=True)
         yield line, done.stdout, done.returncode
 
 

@@ -94,7 +94,7 @@ typedef struct HlDiff {
   // Names that differ between partners.
   bool module_renamed;
   int64_t comps_renamed, insts_renamed, insts_reordered;
-  uint64_t fingerprint_a, fingerprint_b;   // of XLA's module fingerprint text
+  uint64_t fingerprint_a, fingerprint_b;   // of XLA's module fingerprint text; 0: it would be too long
   const char *fingerprint_why; // where these texts first differ; "" where they do not
 } HlDiff;
 

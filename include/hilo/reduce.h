@@ -25,7 +25,8 @@ typedef enum HlAsk {
 } HlAsk;
 // Which answer is the failure.
 typedef enum HlBad {
-  HL_BAD_SAME,                 // the exit status that the first module gave, which is not 0 (or the signal)
+  HL_BAD_SAME,                 // the exit status that the first module gave, which is not 0 (or the signal); of the tests built
+                               // in: results that differ, and as numbers where they did so at first
   HL_BAD_ANY,                  // any exit status but 0
   HL_BAD_ZERO,                 // the exit status 0
   HL_BAD_CRASH,                // a signal ended it, or a shell says so (128 and more)

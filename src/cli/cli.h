@@ -49,6 +49,7 @@ struct Cli {
   const char **xla_flags;  // as given
   int n_xla_flags;
   bool json, color, quiet, verbose;
+  bool color_out;            // of what goes to standard output; color: of diagnostics
   HlBuf report;              // of --json (cli/json.h)
   struct CliLine *progress;  // NULL: nothing is said of it
 };
@@ -137,8 +138,9 @@ void cli_print_environment(bool xla_flags);
 
 // The commands, in the order --help shows them; each lives in cmd_<name>.c.
 #define CLI_COMMANDS(CMD) \
-  CMD(check) CMD(convert) CMD(stats) CMD(diff) CMD(extract) CMD(slice) CMD(reduce) CMD(run) \
-  CMD(opt) CMD(passes) CMD(targets) CMD(history) CMD(bench) CMD(docs)
+  CMD(check) CMD(convert) CMD(stats) CMD(diff) CMD(index) CMD(find) CMD(clean) CMD(view) \
+  CMD(extract) CMD(slice) CMD(reduce) CMD(bisect) CMD(run) CMD(opt) CMD(passes) CMD(targets) \
+  CMD(history) CMD(explore) CMD(bench) CMD(lsp) CMD(docs)
 #define CMD(name) extern const CliCommand cli_##name;
 CLI_COMMANDS(CMD)
 #undef CMD

@@ -6,19 +6,19 @@
 #include "base/memory.h"
 #include "cli/json.h"
 #include "cli/load.h"
-#include "hilo/dump.h"
 #include "hilo/diff.h"
-#include "tool/diff_json.h"
-#include "tool/dump_pairs.h"
+#include "hilo/dump.h"
+#include "tool/diff/dump_pairs.h"
+#include "tool/diff/json.h"
 
 typedef struct Run {
   Cli *cli;
   HlDiffOptions how;
   HlDiffShow show;
-  bool brief;       // a line for each pair, and of many pairs for those that differ
+  bool brief;         // a line for each pair, and of many pairs for those that differ
   bool many, within;  // pairs, of one dump
-  bool strict;      // names and order count
-  const char *out;  // -o
+  bool strict;        // names and order count
+  const char *out;    // -o
   CliFiles files;
   int status;
   int64_t equal, renamed, different, alone;
@@ -52,7 +52,8 @@ static void count(Run *r, const HlDiff *diff) {
 static void put_pair_name(const Run *r, const HlDiffShow *show, HlBuf *out) {
   const DumpName name = dump_name(show->name_b);
   if (!r->within || name.stage.n == 0) {
-    hl_buf_printf(out, strcmp(show->name_a, show->name_b) == 0 ? "%s" : "%s -> %s", show->name_a, show->name_b);
+    hl_buf_printf(out, strcmp(show->name_a, show->name_b) == 0 ? "%s" : "%s -> %s", show->name_a,
+                  show->name_b);
     return;
   }
   hl_buf_printf(out, "%.*s ", (int)name.program.n, name.program.at);
@@ -69,10 +70,13 @@ static void put_line(const Run *r, const HlDiff *diff, const HlDiffShow *show, H
   const char *between = " (";
   for (int k = HL_DIFF_CHANGED; !diff->equal && k < HL_DIFF_VERDICTS; k++)
     if (diff->count[k]) {
-      hl_buf_printf(out, "%s%" PRId64 " %s", between, diff->count[k], hl_verdict_text((HlVerdict)k));
+      hl_buf_printf(out, "%s%" PRId64 " %s", between, diff->count[k],
+                    hl_verdict_text((HlVerdict)k));
       between = ", ";
     }
-  hl_buf_puts(out, strcmp(between, ", ") == 0 ? ")\n" : diff->equal || diff->n_header == 0 ? "\n" : " (header)\n");
+  hl_buf_puts(out, strcmp(between, ", ") == 0           ? ")\n"
+                   : diff->equal || diff->n_header == 0 ? "\n"
+                                                        : " (header)\n");
 }
 
 static void report(Run *r, const HlDiff *diff, const HlDiffShow *show) {
@@ -96,10 +100,14 @@ static void report(Run *r, const HlDiff *diff, const HlDiffShow *show) {
   hl_buf_free(&out);
 }
 
-// The module of b that goes with one of a: of its name, else of its number.
-static const HlModule *module_of(const HlFile *b, const HlModule *m, int number) {
+// The module of b that goes with one of a: of its name, the k-th with the k-th, else of its number.
+static const HlModule *module_of(const HlFile *a, const HlFile *b, int number) {
+  const char *name = a->modules[number]->name->text;
+  int before = 0;
+  for (int k = 0; k < number; k++)
+    before += strcmp(a->modules[k]->name->text, name) == 0;
   for (int k = 0; k < b->n; k++)
-    if (strcmp(b->modules[k]->name->text, m->name->text) == 0)
+    if (strcmp(b->modules[k]->name->text, name) == 0 && before-- == 0)
       return b->modules[k];
   return number < b->n ? b->modules[number] : NULL;
 }
@@ -121,20 +129,22 @@ static const HlModule *wanted(const Run *r, const HlFile *file, int k) {
   return !name || strcmp(file->modules[k]->name->text, name) == 0 ? file->modules[k] : NULL;
 }
 
-static void compare_files(Run *r, const char *path_a, const char *path_b, const HlFile *a, const HlFile *b) {
+static void compare_files(Run *r, const char *path_a, const char *path_b, const HlFile *a,
+                          const HlFile *b) {
   bool any = false;
   HlDiffShow show = r->show;
   show.name_a = path_a;
   show.name_b = path_b;
   for (int k = 0; k < a->n; k++) {
-    const HlModule *m = wanted(r, a, k), *other = m ? module_of(b, m, k) : NULL;
+    const HlModule *m = wanted(r, a, k), *other = m ? module_of(a, b, k) : NULL;
     if (!m)
       continue;
     any = true;
     begin(r, path_a, path_b);
     HlDiff *diff = other ? hl_diff(r->cli->cx, m, other, &r->how) : NULL;
     if (!other)
-      hl_error(r->cli->cx, (HlPos){0}, "%s has no module for %s of %s", path_b, m->name->text, path_a);
+      hl_error(r->cli->cx, (HlPos){0}, "%s has no module for %s of %s", path_b, m->name->text,
+               path_a);
     if (diff)
       report(r, diff, &show);
     hl_diff_free(diff);
@@ -166,6 +176,8 @@ static void compare_paths(Run *r, int a, int b) {
   bool skipped_a = false, skipped_b = false;
   const HlLoadOptions how = cli_load_options(cli);
   const char *path_a = r->files.at[a].at, *path_b = r->files.at[b].at;
+  if (!r->many)
+    cli_progress(cli, "reading and comparing %s", path_a);
   const bool ok_a = cli_load(cli, &r->files, a, &how, &x, &skipped_a);
   const bool ok_b = ok_a && cli_load(cli, &r->files, b, &how, &y, &skipped_b);
   if (ok_a && ok_b)
@@ -174,6 +186,8 @@ static void compare_paths(Run *r, int a, int b) {
     begin(r, path_a, path_b);
     end(r);
   }
+  if (!r->many)
+    cli_progress(cli, NULL);
   if (ok_a)
     hl_file_free(&x);
   if (ok_b)
@@ -182,7 +196,8 @@ static void compare_paths(Run *r, int a, int b) {
 
 // --- Directories ------------------------------------------------------------------------------------
 
-static const char **paths_of(HlArena *arena, const CliFiles *files, int operand, int *first, int *n) {
+static const char **paths_of(HlArena *arena, const CliFiles *files, int operand, int *first,
+                             int *n) {
   *n = 0;
   for (int k = files->n - 1; k >= 0; k--)
     if (files->at[k].operand == operand) {
@@ -244,7 +259,8 @@ static void compare_pairs(Run *r, const DumpPairs *pairs, int first_a, int first
     const DumpPair pair = pairs->at[k];
     if (pair.a < 0 || pair.b < 0)
       continue;
-    cli_progress(r->cli, "comparing %d of %d: %s", k + 1, pairs->n, r->files.at[first_a + pair.a].at);
+    cli_progress(r->cli, "comparing %d of %d: %s", k + 1, pairs->n,
+                 r->files.at[first_a + pair.a].at);
     compare_paths(r, first_a + pair.a, first_b + pair.b);
   }
   cli_progress(r->cli, NULL);
@@ -253,7 +269,8 @@ static void compare_pairs(Run *r, const DumpPairs *pairs, int first_a, int first
 static void put_total(const Run *r, const char *of) {
   if (r->cli->json)
     return;
-  printf("%" PRId64 " %s: %" PRId64 " equal", r->equal + r->different, of, r->equal);
+  printf("%" PRId64 " %s%s: %" PRId64 " equal", r->equal + r->different, of,
+         r->equal + r->different == 1 ? "" : "s", r->equal);
   if (r->renamed)
     printf(" (%" PRId64 " but for names or order)", r->renamed);
   printf(", %" PRId64 " different", r->different);
@@ -265,12 +282,14 @@ static void put_total(const Run *r, const char *of) {
 static void compare_directories(Run *r) {
   HlArena *arena = hl_arena_new();
   int first_a = 0, first_b = 0, n_a, n_b;
-  const char **a = paths_of(arena, &r->files, 0, &first_a, &n_a), **b = paths_of(arena, &r->files, 1, &first_b, &n_b);
+  const char **a = paths_of(arena, &r->files, 0, &first_a, &n_a),
+             **b = paths_of(arena, &r->files, 1, &first_b, &n_b);
   DumpPairs pairs =
       dump_pairs_of_two(a, n_a, strlen(r->cli->files[0]), b, n_b, strlen(r->cli->files[1]));
   compare_pairs(r, &pairs, first_a, first_b);
   pair_by_hash(r, &pairs, first_a, first_b);
-  put_total(r, "pairs");
+  if (pairs.n > 0)
+    put_total(r, "pair");
   vec_free(&pairs);
   hl_arena_free(arena);
 }
@@ -286,7 +305,7 @@ static void compare_within(Run *r, bool passes) {
              passes ? "in several states" : "both before and after optimisations");
   compare_pairs(r, &pairs, first, first);
   if (pairs.n > 0)
-    put_total(r, passes ? "steps" : "programs");
+    put_total(r, passes ? "step" : "program");
   vec_free(&pairs);
   hl_arena_free(arena);
 }
@@ -313,13 +332,14 @@ static void compare_history(Run *r, HlHistory *history) {
     ok = load_state(r, history, k, &file);
     if (!ok)
       break;
-    compare_files(r, hl_history_name(history, k - 1, &gone, &come), hl_history_name(history, k, &gone, &come), &last, &file);
+    compare_files(r, hl_history_name(history, k - 1, &gone, &come),
+                  hl_history_name(history, k, &gone, &come), &last, &file);
     hl_file_free(&last);
     last = file;
   }
   hl_file_free(&last);
   if (ok)
-    put_total(r, "steps");
+    put_total(r, "step");
 }
 
 // --- The command ------------------------------------------------------------------------------------
@@ -334,10 +354,13 @@ static bool read_options(Run *r) {
     return cli_usage(cli, "--stages and --versions exclude each other") == CLI_OK;
   if (!cli_integer(cli, "--lines", 1, INT32_MAX, &lines))
     return false;
-  r->how.mode = cli_flag(cli, "--stages") ? HL_DIFF_STAGES : cli_flag(cli, "--versions") ? HL_DIFF_VERSIONS : HL_DIFF_TELL;
+  r->how.mode = cli_flag(cli, "--stages")     ? HL_DIFF_STAGES
+                : cli_flag(cli, "--versions") ? HL_DIFF_VERSIONS
+                                              : HL_DIFF_TELL;
   r->strict = cli_flag(cli, "--strict");
   r->out = cli_value(cli, "-o");
-  r->show = (HlDiffShow){.color = cli->color && !r->out, .all = cli_flag(cli, "--all"), .lines = (int)lines};
+  r->show = (HlDiffShow){
+      .color = cli->color_out && !r->out, .all = cli_flag(cli, "--all"), .lines = (int)lines};
   return true;
 }
 
@@ -346,7 +369,8 @@ static int usage_of(Run *r) {
   const int n = cli->n_files;
   if (n == 0 || n > 2)
     return cli_usage(cli, n == 0 ? "no file given" : "more than two files given");
-  const bool dir = is_directory(cli->files[0]), history = n == 1 && ends_with(cli->files[0], ".history");
+  const bool dir = is_directory(cli->files[0]),
+             history = n == 1 && ends_with(cli->files[0], ".history");
   if (n == 2 && dir != is_directory(cli->files[1]))
     return cli_usage(cli, "a directory is compared with a directory, a file with a file");
   if (n == 1 && !dir && !history)
@@ -358,7 +382,8 @@ static int usage_of(Run *r) {
   r->brief = r->many ? !cli_flag(cli, "--all") : cli_flag(cli, "--brief");
   if (r->out && r->brief && ends_with(r->out, ".html"))
     return cli_usage(cli, "a page shows one pair of modules");
-  return r->out && (dir || history) ? cli_usage(cli, "-o takes the report of one pair of modules") : CLI_OK;
+  return r->out && (dir || history) ? cli_usage(cli, "-o takes the report of one pair of modules")
+                                    : CLI_OK;
 }
 
 static int compare_all(Run *r) {
@@ -396,10 +421,14 @@ static int run(Cli *cli) {
 
 static const CliOption options[] = {
     {"--ignore", "WHAT",
-     "what does not count, separated by commas: metadata, layout, sharding, constants, attributes, shape, op, operands, "
-     "config (backend_config), frontend (frontend_attributes), channels, control, order, names, header"},
+     "what does not count, separated by commas: metadata, layout, sharding, constants, attributes, "
+     "shape, op, operands, "
+     "config (backend_config), frontend (frontend_attributes), channels, control, order, names, "
+     "header"},
     {"--strict", NULL, "names and the order of instructions count, too"},
-    {"--stages", NULL, "A and B are stages of one program: what of A was fused, folded or inlined (default: told by the modules)"},
+    {"--stages", NULL,
+     "A and B are stages of one program: what of A was fused, folded or inlined (default: told by "
+     "the modules)"},
     {"--versions", NULL, "A and B are two versions of a program, whatever they look like"},
     {"--passes", NULL, "of one dump: each state between passes with the one before"},
     {"--all", NULL, "every instruction, also those that are the same; of directories every report"},
@@ -415,16 +444,19 @@ const CliCommand cli_diff = {
     .name = "diff",
     .usage = "A B | DIRECTORY [--passes] | FILE.history",
     .summary = "say what differs between programs, by structure",
-    .about =
-        "Pairs the instructions of two modules by what they are computed from and what is computed from them, by names "
-        "last,\n"
-        "and says what became of each: the same, changed (and what), moved, fused, folded, inlined, removed, added. The "
-        "same\n"
-        "change in several places is told once. Of two directories files of one program and stage are compared, of one "
-        "each\n"
-        "program before and after optimisations. Programs that differ in names or order alone are equal, which is said "
-        "with\n"
-        "what is different then. The exit status is 1 where programs differ.",
+    .about = "Pairs the instructions of two modules by what they are computed from and what is "
+             "computed from them, by names "
+             "last,\n"
+             "and says what became of each: the same, changed (and what), moved, fused, folded, "
+             "inlined, removed, added. The "
+             "same\n"
+             "change in several places is told once. Of two directories files of one program and "
+             "stage are compared, of one "
+             "each\n"
+             "program before and after optimisations. Programs that differ in names or order alone "
+             "are equal, which is said "
+             "with\n"
+             "what is different then. The exit status is 1 where programs differ.",
     .examples = "  hilo diff old.hlo new.hlo            what changed\n"
                 "  hilo diff before.hlo after.hlo       what the optimiser made of it\n"
                 "  hilo diff a.hlo b.hlo -o diff.html   side by side\n"

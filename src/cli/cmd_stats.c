@@ -7,6 +7,9 @@
 #include "cli/json.h"
 #include "cli/load.h"
 #include "cli/shares.h"
+#include "cli/stats_compare.h"
+#include "cli/table.h"
+#include "hilo/dump_names.h"
 #include "tool/stats.h"
 
 // --- Text ---------------------------------------------------------------------------------------
@@ -136,11 +139,52 @@ static void add_comps(HlBuf *out, const HlModule *m) {
   hl_arena_free(arena);
 }
 
+// --- A row for each module ------------------------------------------------------------------------
+
+static const char *const table_heads[] = {"module",  "stage",  ">instr", ">fusions",
+                                          ">flops",  ">bytes", ">peak",  ">params",
+                                          ">consts", ">sent",  "file"};
+
+static void begin_table(Table *t) {
+  table_begin(t, table_heads, HL_COUNT_OF(table_heads));
+}
+
+static void put_numbers(Table *t, const Stats *s) {
+  table_text(t, "%" PRId64, s->instructions);
+  table_text(t, "%" PRId64, s->fusions);
+  table_number(t, s->cost.flops);
+  table_bytes(t, s->cost.bytes_read + s->cost.bytes_written);
+  table_bytes(t, s->peak_memory);
+  table_bytes(t, s->parameter_bytes);
+  table_bytes(t, s->constant_bytes);
+  table_bytes(t, s->cost.collective_bytes);
+}
+
+static void add_table_row(Table *t, const char *path, const char *module, const Stats *s) {
+  HlArena *arena = hl_arena_new();
+  const HlStage stage = hl_dump_name_read(arena, path).stage;
+  hl_arena_free(arena);
+  table_row(t);
+  table_text(t, "%s", module);
+  table_text(t, "%s", stage == HL_STAGE_OTHER ? "" : hl_stage_text(stage));
+  put_numbers(t, s);
+  table_text(t, "%s", path);
+}
+
+static void end_table(Table *t, const Stats *total, HlBuf *out) {
+  table_row(t);
+  table_text(t, "all %" PRId64 " module%s", total->modules, total->modules == 1 ? "" : "s");
+  table_text(t, "%s", "");
+  put_numbers(t, total);
+  table_print(t, out);
+}
+
 // --- The command ------------------------------------------------------------------------------------
 
 typedef struct Report {
   HlBuf text;
   Stats total;
+  Table table;
   CliShares shares;
 } Report;
 
@@ -157,6 +201,10 @@ static void report_module(Cli *cli, const char *path, const HlModule *m, bool is
     if (is_jaxpr)
       cli_equations_json(cli, m, &cli->report);
     json_close(&cli->report, '}');
+    return;
+  }
+  if (cli_flag(cli, "--table")) {
+    add_table_row(&r->table, path, m->name->text, &s);
     return;
   }
   hl_buf_printf(&r->text, "%s%s: module %s\n", r->total.modules > 1 ? "\n" : "", path,
@@ -186,7 +234,7 @@ static int report_file(Cli *cli, CliFiles *files, int which, Report *r) {
     json_open(&cli->report, "modules", '[');
   for (int k = 0; ok && k < file.n; k++)
     report_module(cli, files->at[which].at, file.modules[k], file.format == HL_FORMAT_JAXPR, r);
-  if (ok && file.exported && !cli->json)
+  if (ok && file.exported && !cli->json && !cli_flag(cli, "--table"))
     hl_exported_print(file.exported, "  ", &r->text);
   if (cli->json)
     json_close(&cli->report, ']');
@@ -202,7 +250,12 @@ static void report_total(Cli *cli, int skipped, Report *r) {
     cli_end_report(cli);
     return;
   }
-  if (r->total.modules > 1) {
+  if (cli_flag(cli, "--table")) {
+    end_table(&r->table, &r->total, &r->text);
+    if (skipped)
+      hl_buf_printf(&r->text, "%d other file%s skipped\n", skipped, skipped == 1 ? "" : "s");
+    cli_print(&r->text);
+  } else if (r->total.modules > 1) {
     hl_buf_printf(&r->text, "\nall %" PRId64 " modules", r->total.modules);
     hl_buf_printf(&r->text, skipped ? "; %d other file%s skipped\n" : "\n", skipped,
                   skipped == 1 ? "" : "s");
@@ -214,6 +267,8 @@ static void report_total(Cli *cli, int skipped, Report *r) {
 
 static int run(Cli *cli) {
   CliFiles files;
+  if (cli_flag(cli, "--compare"))
+    return cli_stats_compare(cli);
   int status = cli_take_files(cli, &files);
   if (status)
     return status;
@@ -223,6 +278,8 @@ static int run(Cli *cli) {
     cli_files_free(&files);
     return cli_worse(CLI_USAGE, cli_flush(cli));
   }
+  if (cli_flag(cli, "--table"))
+    begin_table(&report.table);
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k].at);
@@ -237,7 +294,10 @@ static int run(Cli *cli) {
 
 static const CliOption options[] = {
     {"--computations", NULL, "a row for each computation as well"},
+    {"--table", NULL,
+     "one table, a row for each module, the last for all: a whole dump at a glance"},
     {"--brief", NULL, "only the summary of each module, without its tables"},
+    {"--compare", NULL, "of two files or directories: the numbers side by side, and what changed"},
     CLI_SHARES_OPTIONS,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
@@ -273,6 +333,8 @@ const CliCommand cli_stats = {
         "  hilo stats m.hlo                   what is in it, and what it costs\n"
         "  hilo stats --by=scope m.hlo        which part of the program takes the time\n"
         "  hilo stats --peak m.hlo            who holds its memory, and what would save some\n"
+        "  hilo stats --compare a.hlo b.hlo   side by side\n"
+        "  hilo stats --table dump/           a row for each module of a dump\n"
         "  hilo stats --brief dump/           every module of a dump, and all together\n",
     .options = options,
     .reports = true,

@@ -53,7 +53,8 @@ const char *cli_beside(HlArena *arena, const char *path, const char *ending) {
   for (bool cut = dot != NULL; cut;) {
     cut = false;
     for (int k = 0; k < HL_COUNT_OF(last); k++)
-      if (n > strlen(last[k]) && memcmp(path + n - strlen(last[k]), last[k], strlen(last[k])) == 0) {
+      if (n > strlen(last[k]) &&
+          memcmp(path + n - strlen(last[k]), last[k], strlen(last[k])) == 0) {
         n -= strlen(last[k]);
         cut = true;
       }

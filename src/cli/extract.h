@@ -8,22 +8,25 @@
 #include "cli/select.h"
 #include "hilo/extract.h"
 
-#define CLI_EXTRACT_OPTIONS                                                                        \
-  {"--to", "FORM", "the form of the module, as of 'hilo convert' (default: text, constants in full)"}, \
-      {"--record", NULL,                                                                           \
-       "run the whole module and write beside OUT what went into the extract and came out, as "    \
-       "OUT's name with .npz: a0, a1, ... and r0, r1, ...; --args, --seed and --elided ask for "   \
-       "that, too"},                                                                               \
-      {"--time", "N", "of --record, in loops: the values of which time, from 0 (default)"}
+#define CLI_EXTRACT_OPTIONS                                                                      \
+  {"--to", "FORM",                                                                               \
+   "the form of the module, as of 'hilo convert' (default: text, constants in full)"},           \
+      {"--record", NULL,                                                                         \
+       "run the whole module and write beside OUT what went into the extract and came out, as "  \
+       "OUT's name with .npz: a0, a1, ... and r0, r1, ...; --args, --seed and --elided ask for " \
+       "that, too"},                                                                             \
+  {                                                                                              \
+    "--time", "N", "of --record, in loops: the values of which time, from 0 (default)"           \
+  }
 
 // One part to be written.
 typedef struct CliPart {
   HlExtract extract;
   const char *name;
-  const char *path;    // NULL: to standard output, or into the report
-  const char *inputs;  // the path of the array file; NULL: none was written
+  const char *path;               // NULL: to standard output, or into the report
+  const char *inputs;             // the path of the array file; NULL: none was written
   HlLiteral ***param, ***result;  // [device][k]: new references, until they are written
-  int devices;         // that have told of it
+  int devices;                    // that have told of it
 } CliPart;
 
 typedef struct CliParts {

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "tool/dumps/listing.h"
 
 static void push(CliFiles *files, const char *name, int operand, bool listed) {
   if ((files->n & (files->n - 1)) == 0) {
@@ -18,63 +19,6 @@ static void push(CliFiles *files, const char *name, int operand, bool listed) {
 static bool is_directory(const char *path) {
   struct stat st;
   return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-static bool ends_with(const char *name, const char *end) {
-  size_t n = strlen(name), m = strlen(end);
-  return n >= m && strcmp(name + n - m, end) == 0;
-}
-
-typedef enum Look { IS_MODULE, MAY_BE_MODULE, IS_NO_MODULE } Look;
-
-// What the name says of a file in a directory; compression endings aside. Reports and side files of a dump end as modules
-// do. What may be one or not is told by its content.
-static Look look_of(const char *name) {
-  static const char *const no[] = {"-buffer-assignment.txt",
-                                   "-buffer-assignment-values.txt",
-                                   "-live-range.txt",
-                                   "-memory-usage-report.txt",
-                                   "thunk_sequence.txt",
-                                   "thunk_sequence_after_thunk_passes.txt",
-                                   "thunk_metadata.txt",
-                                   "priority_fusion_dump.txt",
-                                   "compile_options.textproto",
-                                   "topology.textproto",
-                                   "autotune_results.pbtxt",
-                                   ".config.pbtxt",
-                                   "execution_options.txt",
-                                   ".debug_options",
-                                   "-allocation-info.txt",
-                                   "gpu_target_config.pbtxt",
-                                   "README.txt",
-                                   ".npz",
-                                   ".npy"};
-  static const char *const yes[] = {".hlo",
-                                    ".hlotxt",
-                                    ".hlo.pb",
-                                    ".hlo.pbtxt",
-                                    ".hlo_proto",
-                                    ".hlo_snapshot.pb",
-                                    ".snapshot.pb",
-                                    ".mlir",
-                                    ".mlirbc",
-                                    ".mlir.bc",
-                                    ".jaxpr",
-                                    "before_optimizations.txt",
-                                    "after_optimizations.txt"};
-  char stem[4096];
-  snprintf(stem, sizeof stem, "%s", name);
-  if (ends_with(stem, ".gz"))
-    stem[strlen(stem) - 3] = 0;
-  else if (ends_with(stem, ".zst"))
-    stem[strlen(stem) - 4] = 0;
-  for (int k = 0; k < HL_COUNT_OF(no); k++)
-    if (ends_with(stem, no[k]))
-      return IS_NO_MODULE;
-  for (int k = 0; k < HL_COUNT_OF(yes); k++)
-    if (ends_with(stem, yes[k]))
-      return IS_MODULE;
-  return MAY_BE_MODULE;
 }
 
 static int by_name(const void *a, const void *b) {
@@ -162,27 +106,14 @@ static void skip(Cli *cli, CliFiles *files, const char *path) {
   fprintf(stderr, "%s: skipped: no module\n", path);
 }
 
-// Whether a file is worth reading whole: by its first bytes, which do not tell of binary protos.
-static bool may_be_module(const char *path) {
-  static const char *const packings[] = {"\x1f\x8b", "\x28\xb5\x2f\xfd"};
-  char bytes[4096];
-  FILE *file = fopen(path, "rb");
-  const size_t n = file ? fread(bytes, 1, sizeof bytes, file) : 0;
-  if (file)
-    fclose(file);
-  for (int k = 0; k < HL_COUNT_OF(packings); k++)
-    if (n > 4 && memcmp(bytes, packings[k], strlen(packings[k])) == 0)
-      return true;
-  return ends_with(path, ".pb") || hl_format_is_program(hl_format_of((HlStr){bytes, n}));
-}
-
 bool cli_load(Cli *cli, CliFiles *files, int k, const HlLoadOptions *options, HlFile *out,
               bool *skipped) {
   const CliPath *path = &files->at[k];
-  const Look look = path->listed ? look_of(path->at) : IS_MODULE;
-  *skipped = look == IS_NO_MODULE || (look == MAY_BE_MODULE && !may_be_module(path->at));
+  const ListingLook look = path->listed ? listing_look(path->at) : LISTING_IS_MODULE;
+  *skipped = look == LISTING_IS_NO_MODULE ||
+             (look == LISTING_MAY_BE_MODULE && !listing_looks_inside(path->at));
   const bool ok = !*skipped && hl_load(cli->cx, path->at, options, out);
-  if (!*skipped && !ok && look == MAY_BE_MODULE && !hl_format_is_program(out->format)) {
+  if (!*skipped && !ok && look == LISTING_MAY_BE_MODULE && !hl_format_is_program(out->format)) {
     hl_cx_clear(cli->cx);
     *skipped = true;
   }

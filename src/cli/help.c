@@ -20,7 +20,7 @@ const CliOption cli_common_options[] = {
     {"-q", NULL, ""},
     {"--verbose", NULL, "name the files of a directory that are skipped; also -v"},
     {"-v", NULL, ""},
-    {"--color", "WHEN", "of diagnostics: auto (default), always, never"},
+    {"--color", "WHEN", "of diagnostics and reports: auto (default), always, never"},
     {"--limit", "NAME=N", "raise or lower a limit; an error of one names it"},
     {NULL, NULL, NULL},
 };
@@ -82,6 +82,7 @@ void cli_print_environment(bool xla_flags) {
 static const char examples[] =
     "  hilo check m.hlo                       is it valid\n"
     "  hilo convert m.mlir --to=hlo           StableHLO as HLO\n"
+    "  hilo view m.hlo -o m.html              a map of it, as a page\n"
     "  hilo run m.hlo                         its results on the cpu, and by the interpreter\n"
     "  hilo opt m.hlo --pipeline=gpu          what XLA:GPU makes of it\n"
     "  hilo history dump/                     which pass did what\n";
@@ -153,6 +154,11 @@ static void list_targets(void) {
     printf("%s\n", t->name);
 }
 
+static void list_ops(void) {
+  for (int k = 0; k < HL_OP_COUNT; k++)
+    printf("%s\n", hl_op_text((HlOp)k));
+}
+
 static void list_rules(void) {
   for (int k = 0; k < hl_passes.n; k++)
     for (const HlRule *rule = hl_passes.at[k].rules; rule && rule->name; rule++)
@@ -172,6 +178,8 @@ static const struct {
      NULL},
     {"convert", "--to", NULL, cli_list_forms},
     {"convert", "--print", NULL, cli_list_presets},
+    {"view", "--to", "map\nhtml\nsvg\ndot\nmodel-explorer\n", NULL},
+    {"view", "--target", "cpu\ngpu\nnative\n", list_targets},
     {"opt", "--to", NULL, cli_list_forms},
     {"opt", "--print", NULL, cli_list_presets},
     {"opt", "--passes", NULL, list_passes_and_pipelines},
@@ -182,11 +190,19 @@ static const struct {
     {"stats", "--sort", "time\nflops\nbytes\ntranscendentals\ncollective\nsteps\n", NULL},
     {"opt", "--dump-as", "full\ndelta\n", NULL},
     {"opt", "--break-rule", NULL, list_rules},
+    {"diff", "--ignore",
+     "op\nshape\nlayout\noperands\nattributes\nconstants\nsharding\nmetadata\nconfig\nfrontend\ncontrol\nchannels\norder\n"
+     "names\nheader\n",
+     NULL},
     {"run", "--platform", "reference\ncpu\n", NULL},
     {"run", "--reference", "reference\nnone\n", NULL},
     {"run", "--onednn", "auto\non\noff\n", NULL},
     {"run", "--elided", "random\nzero\nrefuse\n", NULL},
+    {"explore", "--format", "html\nsvg\ndot\nnone\n", NULL},
     {"bench", "--elided", "random\nzero\nrefuse\n", NULL},
+    {"find", "--stage", "jaxpr\nstablehlo\nbefore\nstep\nafter\nsnapshot\nother\n", NULL},
+    {"find", "--op", NULL, list_ops},
+    {"find", "--after", NULL, list_passes},
     {"passes", NULL, NULL, list_passes_and_pipelines},
     {"targets", NULL, "native\n", list_targets},
     {"bench", NULL, "parse\nprint\ncompile\nrun\n", NULL},

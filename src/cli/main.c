@@ -31,13 +31,15 @@ static int unknown_option(const Cli *cli, const char *arg, size_t n) {
 
 static bool set_color(Cli *cli, const char *wish) {
   const char *term = getenv("TERM");
-  const bool dumb = term && strcmp(term, "dumb") == 0;
-  if (strcmp(wish, "auto") == 0)
-    cli->color = isatty(STDERR_FILENO) && !getenv("NO_COLOR") && !dumb;
-  else if (strcmp(wish, "always") == 0 || strcmp(wish, "never") == 0)
-    cli->color = *wish == 'a';
-  else
+  const bool may = !getenv("NO_COLOR") && !(term && strcmp(term, "dumb") == 0);
+  if (strcmp(wish, "auto") == 0) {
+    cli->color = may && isatty(STDERR_FILENO);
+    cli->color_out = may && isatty(STDOUT_FILENO);
+  } else if (strcmp(wish, "always") == 0 || strcmp(wish, "never") == 0) {
+    cli->color = cli->color_out = *wish == 'a';
+  } else {
     return cli_usage(cli, "unknown --color '%s': auto, always or never", wish) == CLI_OK;
+  }
   return true;
 }
 

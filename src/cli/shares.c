@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "cli/json.h"
 #include "cli/shares.h"
+#include "cli/table.h"
 #include "cpu/kernel/source.h"
 
 // --- Options ---------------------------------------------------------------------------------------------
@@ -58,19 +59,6 @@ static int64_t rows(const CliShares *s, int n) {
 }
 
 // --- Costs -----------------------------------------------------------------------------------------------
-
-const char *cli_short_number(double x, bool bytes, char *room, size_t n) {
-  static const char *const decimal[] = {"", " k", " M", " G", " T", " P", " E"};
-  static const char *const binary[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
-  double base = bytes ? 1024 : 1000;
-  int k = 0;
-  while (x >= base && k < 6) {
-    x /= base;
-    k++;
-  }
-  base_snprintf(room, n, k == 0 ? "%.0f%s" : "%.2f%s", x, bytes ? binary[k] : decimal[k]);
-  return room;
-}
 
 static const char *time_text(double seconds, char *room, size_t n) {
   static const char *const units[] = {"s", "ms", "us", "ns"};

@@ -33,7 +33,4 @@ void cli_shares_free(CliShares *s);
 // Appends the tables that were asked for, or, with --json, members of the module's object. False after reporting.
 bool cli_shares(Cli *cli, const CliShares *s, const HlModule *m, HlBuf *out);
 
-// "1.23 G", "456"; "4.50 MiB" for bytes.
-const char *cli_short_number(double x, bool bytes, char *room, size_t n);
-
 #endif

@@ -19,11 +19,11 @@ static void free_data(void *data) {
   pcre2_match_data_free(data);
 }
 
-Regex *regex_new(HlCx *cx, const char *what, const char *pattern) {
+static Regex *compile(HlCx *cx, const char *what, const char *pattern, uint32_t options) {
   int error = 0;
   PCRE2_SIZE at = 0;
   pcre2_code *code =
-      pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, 0, &error, &at, NULL);
+      pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, &error, &at, NULL);
   if (!code) {
     PCRE2_UCHAR text[256];
     pcre2_get_error_message(error, text, sizeof text);
@@ -40,6 +40,14 @@ Regex *regex_new(HlCx *cx, const char *what, const char *pattern) {
   return regex;
 }
 
+Regex *regex_new(HlCx *cx, const char *what, const char *pattern) {
+  return compile(cx, what, pattern, 0);
+}
+
+Regex *regex_new_folded(HlCx *cx, const char *what, const char *pattern) {
+  return compile(cx, what, pattern, PCRE2_CASELESS);
+}
+
 void regex_free(Regex *regex) {
   if (!regex)
     return;
@@ -53,4 +61,10 @@ void regex_free(Regex *regex) {
 bool regex_matches(const Regex *regex, const char *text) {
   return regex &&
          pcre2_match(regex->code, (PCRE2_SPTR)text, strlen(text), 0, 0, regex->data, NULL) >= 0;
+}
+
+bool regex_finds(const Regex *regex, HlStr text, bool *gave_up) {
+  const int n = pcre2_match(regex->code, (PCRE2_SPTR)text.at, text.n, 0, 0, regex->data, NULL);
+  *gave_up |= n < 0 && n != PCRE2_ERROR_NOMATCH;
+  return n >= 0;
 }

@@ -77,6 +77,17 @@ static const ViewColours *colours_of(const HlInst *inst) {
                                                        : &white;
 }
 
+int view_colour_class(const HlInst *inst) {
+  static const ViewColours *const classes[] = {&white,  &yellow,      &green,  &dark_blue,
+                                               &orange, &dark_orange, &purple, &grey,
+                                               &brown,  &dark_green};
+  const ViewColours *mine = colours_of(inst);
+  for (int k = 0; k < HL_COUNT_OF(classes); k++)
+    if (classes[k] == mine)
+      return k;
+  return 0;
+}
+
 // --- Words --------------------------------------------------------------------------------------
 
 typedef struct Words {
@@ -329,6 +340,8 @@ static const bool *chosen(Builder *b, const HlComp *comp) {
   const HlViewOptions *options = b->options;
   if (!options->centre || options->centre->comp != comp)
     return NULL;
+  if (options->only)
+    return options->only;
   int n, radius = options->radius;
   const bool *near = find_near(b->arena, options->centre, radius, &n);
   while (options->max_nodes > 0 && n > options->max_nodes && radius > 1)

@@ -39,6 +39,9 @@ struct ViewGraph {
   double w, h;  // layout
 };
 
+// Which colour an instruction has, as a number: white 0, yellow, green, dark blue, orange, dark orange, purple, grey, brown,
+// dark green 9 (the page's scripts have the colours).
+int view_colour_class(const HlInst *inst);
 ViewGraph *view_graph(HlCx *cx, HlArena *arena, const HlComp *comp, const HlViewOptions *options);
 // Gives nodes places and the graph its size, insides first.
 void view_layout(HlArena *arena, ViewGraph *graph);

@@ -1,4 +1,4 @@
-// view/svg.c: a computation as an SVG picture, and a module as a page of them.
+// view/svg.c: a computation as an SVG picture, and pages of such pictures.
 
 #include <string.h>
 
@@ -151,23 +151,6 @@ static const char script[] =
     "2;y+=v.top+v.height/2-r.top-r.height/2;put()}};"
     "show(0);";
 
-static const char *first_line(HlArena *arena, const char *text) {
-  const char *line = strchr(text, '\n');
-  const char *from = line ? line + 1 : text;
-  return hl_arena_strndup(arena, from, strcspn(from, "\n"));
-}
-
-// The entry first, then the others as they call each other, callers before callees.
-static int list_graphs(HlCx *cx, HlArena *arena, const HlModule *m, const HlViewOptions *options,
-                       ViewGraph **out) {
-  int n = 0;
-  out[n++] = view_graph(cx, arena, m->entry, options);
-  for (const HlComp *comp = m->last; comp; comp = comp->prev)
-    if (comp != m->entry && !comp->is_fusion && comp->n_insts > 3)
-      out[n++] = view_graph(cx, arena, comp, options);
-  return n;
-}
-
 struct HlPage {
   HlArena *arena;
   const char *title;
@@ -219,20 +202,6 @@ void hl_page_print(const HlPage *page, HlBuf *out) {
               "<p>wheel: zoom, drag: move,<br>j, k: next, previous</p></div><div id=\"view\">\n");
   hl_buf_add(out, page->pictures.at, page->pictures.n);
   hl_buf_printf(out, "</div><script>%s</script></body></html>\n", script);
-}
-
-void hl_view_page(HlCx *cx, const HlModule *m, const HlViewOptions *options, HlBuf *out) {
-  HlArena *arena = hl_arena_new();
-  ViewGraph **graphs = HL_ARRAY(arena, ViewGraph *, m->n_comps + 1);
-  int n = m->entry ? list_graphs(cx, arena, m, options, graphs) : 0;
-  HlPage *page = hl_page_new(m->name->text);
-  for (int k = 0; k < n; k++)
-    add_frame(
-        arena, page, graphs[k],
-        hl_arena_printf(arena, "%s (%d)", first_line(arena, graphs[k]->title), graphs[k]->n_nodes));
-  hl_page_print(page, out);
-  hl_page_free(page);
-  hl_arena_free(arena);
 }
 
 void hl_view_page_by_inst(HlCx *cx, const HlModule *m, HlBuf *out) {

@@ -1,6 +1,7 @@
 // Edits that are known, found by the comparison of two modules. Real programs are renamed, reordered, given another op, constant,
 // inserted instructions, another size of a dimension, and compared with what they were: what is said to have changed is
 // what was changed, and every pair that is said to be the same stands on partners: op, shape, attributes, operands, what is called.
+// Normalised, programs that were renamed or reordered are the same text, others are not.
 //
 //   diff [MODULES [SEED [PATH]]]   default 16 modules (or HILO_ITERATIONS), spread over the corpus, from seed 1; 200: as many as are asked of a release
 #include <dirent.h>
@@ -45,13 +46,15 @@ static void add_folder(Paths *paths, const char *folder, int depth) {
   for (struct dirent *entry; dir && (entry = readdir(dir));) {
     char path[4096];
     struct stat st;
-    if (entry->d_name[0] == '.' || snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path ||
+    if (entry->d_name[0] == '.' ||
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path ||
         stat(path, &st) != 0)
       continue;
     if (S_ISDIR(st.st_mode) && depth < 3)
       add_folder(paths, path, depth + 1);
     else if (S_ISREG(st.st_mode) && st.st_size < LARGEST &&
-             (ends_with(path, ".hlo") || ends_with(path, "optimizations.txt") || ends_with(path, ".hlo.zst")))
+             (ends_with(path, ".hlo") || ends_with(path, "optimizations.txt") ||
+              ends_with(path, ".hlo.zst")))
       add_path(paths, path);
   }
   if (dir)
@@ -151,7 +154,8 @@ static void put_comps(HlCx *cx, const HlModule *m, HlRng *rng, bool shuffle, HlB
 // --- Edits ------------------------------------------------------------------------------------------
 
 typedef enum Edit { RENAME, REORDER, RENAME_AND_REORDER, OP, CONSTANT, INSERT, SHAPE, EDITS } Edit;
-static const char *const edits[EDITS] = {"rename", "reorder", "rename and reorder", "op", "constant", "insert", "shape"};
+static const char *const edits[EDITS] = {
+    "rename", "reorder", "rename and reorder", "op", "constant", "insert", "shape"};
 
 typedef struct Case {
   HlCx *cx;
@@ -160,8 +164,8 @@ typedef struct Case {
   HlModule *clone, *b;
   HlRng rng;
   Edit edit;
-  const HlInst *at;         // of a: what was edited
-  const HlInst *made[8];    // of the clone: what came
+  const HlInst *at;       // of a: what was edited
+  const HlInst *made[8];  // of the clone: what came
   int n_made;
 } Case;
 
@@ -180,10 +184,12 @@ static void rename_all(Case *c, HlModule *m) {
 }
 
 static HlOp other_op(HlOp op) {
-  static const HlOp pairs[][2] = {
-      {HL_OP_ADD, HL_OP_SUBTRACT},     {HL_OP_SUBTRACT, HL_OP_ADD},    {HL_OP_MULTIPLY, HL_OP_ADD}, {HL_OP_DIVIDE, HL_OP_MULTIPLY},
-      {HL_OP_MAXIMUM, HL_OP_MINIMUM},  {HL_OP_EXPONENTIAL, HL_OP_TANH},        {HL_OP_TANH, HL_OP_EXPONENTIAL},     {HL_OP_NEGATE, HL_OP_ABS},
-      {HL_OP_LOG, HL_OP_SQRT},         {HL_OP_RSQRT, HL_OP_SQRT},      {HL_OP_SQRT, HL_OP_RSQRT},   {HL_OP_ABS, HL_OP_NEGATE}};
+  static const HlOp pairs[][2] = {{HL_OP_ADD, HL_OP_SUBTRACT},     {HL_OP_SUBTRACT, HL_OP_ADD},
+                                  {HL_OP_MULTIPLY, HL_OP_ADD},     {HL_OP_DIVIDE, HL_OP_MULTIPLY},
+                                  {HL_OP_MAXIMUM, HL_OP_MINIMUM},  {HL_OP_EXPONENTIAL, HL_OP_TANH},
+                                  {HL_OP_TANH, HL_OP_EXPONENTIAL}, {HL_OP_NEGATE, HL_OP_ABS},
+                                  {HL_OP_LOG, HL_OP_SQRT},         {HL_OP_RSQRT, HL_OP_SQRT},
+                                  {HL_OP_SQRT, HL_OP_RSQRT},       {HL_OP_ABS, HL_OP_NEGATE}};
   for (int k = 0; k < HL_COUNT_OF(pairs); k++)
     if (pairs[k][0] == op)
       return pairs[k][1];
@@ -220,26 +226,29 @@ static bool fits_op(const HlInst *inst) {
 }
 
 static bool fits_constant(const HlInst *inst) {
-  return inst->op == HL_OP_CONSTANT && hl_shape_is_scalar(inst->shape) && hl_is_float(inst->shape->dtype) && hl_constant(inst) &&
-         hl_constant(inst)->data;
+  return inst->op == HL_OP_CONSTANT && hl_shape_is_scalar(inst->shape) &&
+         hl_is_float(inst->shape->dtype) && hl_constant(inst) && hl_constant(inst)->data;
 }
 
 static bool fits_insert(const HlInst *inst) {
-  return hl_shape_is_array(inst->shape) && hl_is_float(inst->shape->dtype) && inst->first_use && inst != inst->comp->root &&
-         !inst->control && !inst->comp->schedule;
+  return hl_shape_is_array(inst->shape) && hl_is_float(inst->shape->dtype) && inst->first_use &&
+         inst != inst->comp->root && !inst->control && !inst->comp->schedule;
 }
 
 static bool change_op(Case *c) {
   HlInst *old = pick(c, fits_op);
   if (!old)
     return false;
-  c->at = c->a->first ? hl_find_inst(hl_find_comp(c->a, hl_str(old->comp->name->text)), hl_str(old->name->text)) : NULL;
+  c->at = c->a->first ? hl_find_inst(hl_find_comp(c->a, hl_str(old->comp->name->text)),
+                                     hl_str(old->name->text))
+                      : NULL;
   HlComp *comp = old->comp;
   const bool is_scheduled = comp->schedule != NULL;
   if (is_scheduled)
     return false;
   const HlSym *name = old->name;
-  HlInst *inst = hl_inst_new(comp, other_op((HlOp)old->op), old->shape, NULL, (int)old->n_operands, old->operands);
+  HlInst *inst = hl_inst_new(comp, other_op((HlOp)old->op), old->shape, NULL, (int)old->n_operands,
+                             old->operands);
   hl_copy_attrs(inst, old);
   hl_replace_uses(old, inst);
   hl_erase(old);
@@ -303,7 +312,8 @@ static bool resize(Case *c, const HlBuf *text, HlBuf *out) {
   if (n == 0)
     return false;
   char from[32];
-  const int length = snprintf(from, sizeof from, "%lld", (long long)sizes[hl_rng_below(&c->rng, n)]);
+  const int length =
+      snprintf(from, sizeof from, "%lld", (long long)sizes[hl_rng_below(&c->rng, n)]);
   const long long to = strtoll(from, NULL, 10) + 6;
   bool in = false, any = false;
   for (size_t k = 0; k < text->n; k++) {
@@ -354,7 +364,8 @@ static bool make(Case *c) {
   c->clone = hl_clone(c->cx, c->a);
   if (!apply(c))
     return false;
-  const bool renames = c->edit == RENAME || c->edit == RENAME_AND_REORDER || (c->edit >= OP && c->edit != SHAPE && hl_rng_below(&c->rng, 2));
+  const bool renames = c->edit == RENAME || c->edit == RENAME_AND_REORDER ||
+                       (c->edit >= OP && c->edit != SHAPE && hl_rng_below(&c->rng, 2));
   const bool shuffles = c->edit == REORDER || c->edit == RENAME_AND_REORDER;
   if (renames)
     rename_all(c, c->clone);
@@ -401,8 +412,9 @@ static bool are_pair(const Check *check, const HlInst *a, const HlInst *b) {
 
 static void complain(Check *check, const HlInst *a, const HlInst *b, const char *what) {
   if (check->wrong++ < 5)
-    printf("%s: %s%s%s: %s -> %s: %s\n", check->c->path, edits[check->c->edit], check->c->at ? " at " : "",
-           check->c->at ? check->c->at->name->text : "", a ? a->name->text : "nothing", b ? b->name->text : "nothing", what);
+    printf("%s: %s%s%s: %s -> %s: %s\n", check->c->path, edits[check->c->edit],
+           check->c->at ? " at " : "", check->c->at ? check->c->at->name->text : "",
+           a ? a->name->text : "nothing", b ? b->name->text : "nothing", what);
 }
 
 static bool same_attrs(const HlInst *a, const HlInst *b) {
@@ -444,12 +456,13 @@ static void check_row(Check *check, const HlDiffRow *row) {
   }
   switch (c->edit) {
   case OP:
-    if (row->a != c->at || !row->b || strcmp(row->b->name->text, name_in_b(c, c->made[0])) != 0 || row->verdict != HL_DIFF_CHANGED ||
-        !(row->what & HL_DIFF_OP))
+    if (row->a != c->at || !row->b || strcmp(row->b->name->text, name_in_b(c, c->made[0])) != 0 ||
+        row->verdict != HL_DIFF_CHANGED || !(row->what & HL_DIFF_OP))
       complain(check, row->a, row->b, "should be the same");
     return;
   case CONSTANT:
-    if (row->a != c->at || !row->b || row->verdict != HL_DIFF_CHANGED || row->what != HL_DIFF_CONSTANTS)
+    if (row->a != c->at || !row->b || row->verdict != HL_DIFF_CHANGED ||
+        row->what != HL_DIFF_CONSTANTS)
       complain(check, row->a, row->b, "should be the same");
     return;
   case INSERT: {
@@ -458,12 +471,14 @@ static void check_row(Check *check, const HlDiffRow *row) {
       is_new |= strcmp(row->b->name->text, name_in_b(c, c->made[k])) == 0;
     for (uint32_t k = 0; row->a && k < row->a->n_operands; k++)
       uses |= row->a->operands[k] == c->at;
-    if (!(is_new && row->verdict == HL_DIFF_ADDED) && !(uses && row->verdict == HL_DIFF_CHANGED && row->what == HL_DIFF_OPERANDS))
+    if (!(is_new && row->verdict == HL_DIFF_ADDED) &&
+        !(uses && row->verdict == HL_DIFF_CHANGED && row->what == HL_DIFF_OPERANDS))
       complain(check, row->a, row->b, "should be the same");
     return;
   }
   case SHAPE:
-    if (row->verdict != HL_DIFF_CHANGED || !(row->what & (HL_DIFF_SHAPE | HL_DIFF_ATTRIBUTES | HL_DIFF_CONSTANTS)))
+    if (row->verdict != HL_DIFF_CHANGED ||
+        !(row->what & (HL_DIFF_SHAPE | HL_DIFF_ATTRIBUTES | HL_DIFF_CONSTANTS)))
       complain(check, row->a, row->b, "should have a partner");
     else if (strcmp(row->a->name->text, row->b->name->text) != 0)
       complain(check, row->a, row->b, "not its partner");
@@ -489,13 +504,35 @@ static void check_counts(Check *check) {
     complain(check, NULL, NULL, head);
 }
 
+// Programs that differ in names and order alone have one normalised text, others have not.
+static bool check_normalized(Case *c) {
+  const HlTextOptions how = {.large_constants = HL_ON, .sorted_configs = HL_ON};
+  HlModule *a = hl_normalize(c->cx, c->a), *b = hl_normalize(c->cx, c->b);
+  HlBuf x = {0}, y = {0};
+  bool ok = a && b && hl_verify(c->cx, a, NULL) == hl_verify(c->cx, (HlModule *)c->a, NULL);
+  hl_cx_clear(c->cx);
+  if (ok) {
+    hl_text_print(c->cx, a, &how, &x);
+    hl_text_print(c->cx, b, &how, &y);
+    ok = (x.n == y.n && memcmp(x.at, y.at, x.n) == 0) == (c->edit < OP);
+  }
+  if (!ok)
+    printf("%s: %s: normalised texts are wrong\n", c->path, edits[c->edit]);
+  hl_buf_free(&x);
+  hl_buf_free(&y);
+  hl_module_free(a);
+  hl_module_free(b);
+  return ok;
+}
+
 static int check_case(Case *c) {
   HlDiff *diff = hl_diff(c->cx, c->a, c->b, &(HlDiffOptions){.mode = HL_DIFF_VERSIONS});
   if (!diff) {
     printf("%s: %s: no comparison\n", c->path, edits[c->edit]);
     return 1;
   }
-  Check check = {.c = c, .diff = diff, .pairs = calloc((size_t)diff->n_rows + 1, sizeof *check.pairs)};
+  Check check = {
+      .c = c, .diff = diff, .pairs = calloc((size_t)diff->n_rows + 1, sizeof *check.pairs)};
   for (int k = 0; k < diff->n_rows; k++)
     if (diff->row[k].a && diff->row[k].b)
       check.pairs[check.n++] = (PairOf){diff->row[k].a, diff->row[k].b};
@@ -505,7 +542,7 @@ static int check_case(Case *c) {
   check_counts(&check);
   free(check.pairs);
   hl_diff_free(diff);
-  return check.wrong > 0;
+  return check.wrong > 0 || !check_normalized(c);
 }
 
 // --- The test ---------------------------------------------------------------------------------------
@@ -516,7 +553,8 @@ typedef struct Tally {
 
 static void try_edits(HlCx *cx, const char *path, const HlModule *m, uint64_t seed, Tally *tally) {
   for (int edit = 0; edit < EDITS; edit++) {
-    Case c = {.cx = cx, .path = path, .a = m, .edit = (Edit)edit, .rng = {seed * 31 + (uint64_t)edit}};
+    Case c = {
+        .cx = cx, .path = path, .a = m, .edit = (Edit)edit, .rng = {seed * 31 + (uint64_t)edit}};
     bool made = false;
     for (int k = 0; k < 3 && !made; k++) {
       made = make(&c);
@@ -551,7 +589,8 @@ static void try_file(const char *path, uint64_t seed, Tally *tally) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const folders[] = {"models", "jax", "newest/jax", "hloenv", "paragraph", "roberta", "newest/gpu_models", "dumps"};
+  static const char *const folders[] = {"models",    "jax",     "newest/jax",        "hloenv",
+                                        "paragraph", "roberta", "newest/gpu_models", "dumps"};
   const char *corpus = test_corpus(), *count = getenv("HILO_ITERATIONS");
   if (!corpus)
     return 77;
@@ -566,8 +605,10 @@ int main(int argc, char **argv) {
   }
   qsort(paths.at, (size_t)paths.n, sizeof *paths.at, by_text);
   for (int k = 0; k < wanted && k < paths.n; k++)
-    if (argc < 4 || strstr(paths.at[(int64_t)k * paths.n / (wanted < paths.n ? wanted : paths.n)], argv[3]))
-      try_file(paths.at[(int64_t)k * paths.n / (wanted < paths.n ? wanted : paths.n)], seed + (uint64_t)k, &tally);
+    if (argc < 4 ||
+        strstr(paths.at[(int64_t)k * paths.n / (wanted < paths.n ? wanted : paths.n)], argv[3]))
+      try_file(paths.at[(int64_t)k * paths.n / (wanted < paths.n ? wanted : paths.n)],
+               seed + (uint64_t)k, &tally);
   int failed = 0;
   for (int k = 0; k < EDITS; k++) {
     printf("%-20s %4d made, %d wrong\n", edits[k], tally.made[k], tally.failed[k]);
@@ -577,7 +618,8 @@ int main(int argc, char **argv) {
   for (int k = 0; k < paths.n; k++)
     free(paths.at[k]);
   free(paths.at);
-  if (argc < 4 && (tally.modules < (wanted < 200 ? wanted * 3 / 4 : 150) || tally.made[OP] == 0 || tally.made[SHAPE] == 0)) {
+  if (argc < 4 && (tally.modules < (wanted < 200 ? wanted * 3 / 4 : 150) || tally.made[OP] == 0 ||
+                   tally.made[SHAPE] == 0)) {
     printf("too little was tried\n");
     return 1;
   }

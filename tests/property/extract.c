@@ -164,8 +164,8 @@ static bool record_and_run(World *w) {
   HlExtract *extracts = HL_ARRAY(w->arena, HlExtract, w->n + 1);
   for (int k = 0; k < w->n; k++)
     extracts[k] = w->at[k].extract;
-  bool ok = hl_extract_record(w->cx, w->m, &how, (const HlLiteral *const *const *)w->args, 0, extracts,
-                              w->n, take, w);
+  bool ok = hl_extract_record(w->cx, w->m, &how, (const HlLiteral *const *const *)w->args, 0,
+                              extracts, w->n, take, w);
   if (!ok)
     snprintf(w->why, w->room, "the whole does not run");
   for (int k = 0; ok && k < w->n; k++)
@@ -199,7 +199,8 @@ static void each_extract_gives_the_value(void **state) {
   int ops = 0;
   for (int op = 0; op < HL_OP_COUNT; op++)
     ops += seen_op[op];
-  printf("%lld extracts of %d ops gave what they gave in the whole; %lld forward slices, %lld computations\n",
+  printf("%lld extracts of %d ops gave what they gave in the whole; %lld forward slices, %lld "
+         "computations\n",
          (long long)n_run, ops, (long long)n_forward, (long long)n_comps);
   if (!getenv("HILO_ITERATIONS")) {
     assert_true(n_run >= LEAST);

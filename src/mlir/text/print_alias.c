@@ -312,7 +312,8 @@ void mlp_aliases_number(PrAliases *a) {
     entry->number = entry->type ? n_types++ : entry->map ? n_maps++ : n_locations++;
   }
   base_free(start);
-  memcpy(a->met.at, sorted, sizeof *sorted * (size_t)a->met.n);
+  if (a->met.n > 0)
+    memcpy(a->met.at, sorted, sizeof *sorted * (size_t)a->met.n);
   base_free(sorted);
 }
 

@@ -56,6 +56,15 @@ const MlOpRow *ml_row(int row) {
   return &op_rows[row];
 }
 
+const char *ml_meaning(int row) {
+  static const char *const own[ML_ROW_COUNT] = {
+#define ML_MEANS(op, text) [ML_##op] = text,
+#include "mlir/tree/ops.def"
+  };
+  const int hlo = op_rows[row].hlo;
+  return own[row] ? own[row] : hlo < HL_OP_COUNT ? hl_op_info[hlo].meaning : "";
+}
+
 static const char *const dialect_names[HL_ML_DIALECT_COUNT] = {
     [HL_ML_BUILTIN] = "builtin",
     [HL_ML_FUNC] = "func",

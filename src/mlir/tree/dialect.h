@@ -101,6 +101,7 @@ const MlOpRow *ml_row(int row);  // ML_NONE: a row of empty strings
 static inline const MlOpRow *ml_row_of(const HlMlOp *op) {
   return ml_row(op->row);
 }
+const char *ml_meaning(int row);  // what the op does, in a line; of ML_NONE ""
 // The row of a name as spelt, and its dialect: "mhlo.add" finds stablehlo.add's row. ML_NONE if there is none; the
 // dialect is told all the same. Looks at every row: readers keep the answer by symbol.
 HlMlRow ml_find_row(HlStr name, HlMlDialect *dialect);

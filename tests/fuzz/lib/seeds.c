@@ -4,7 +4,7 @@
 //   fuzz_seeds --dictionary TARGET     prints the words of the target's language as libFuzzer reads them
 //
 // What a file holds is told by its content. Programs are also converted: an HLO module gives a seed of its text, its
-// protos, StableHLO, artifacts, arrays, literals, a history and a list of decisions. The same files give the same seeds.
+// protos, StableHLO, artifacts, arrays, literals, a history, a list of decisions and an overlay. The same files give the same seeds.
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 #include "hilo/opt.h"
 #include "hilo/text.h"
 #include "hilo/tool.h"
+#include "hilo/view.h"
 
 enum {
   MOST_BYTES = 32768,
@@ -263,6 +264,24 @@ static void decisions_seeds(Out *out, Input *in) {
   }
 }
 
+// Marks of the first instructions of a module, of each kind in turn.
+static void overlay_seeds(Out *out, Input *in) {
+  for (int k = 0; k < in->file.n && out->n < 200; k++) {
+    HlBuf text = {0};
+    int n = 0;
+    hl_buf_puts(&text, "{\"overlay\": 1, \"after\": [");
+    for (const HlInst *inst = in->file.modules[k]->entry->first; inst && n < MOST_DECISIONS;
+         inst = inst->next, n++)
+      hl_buf_printf(&text,
+                    "%s{\"instruction\": \"%s\", \"computation\": \"%s\", \"change\": \"%s\", "
+                    "\"note\": \"n\"}",
+                    n ? ",\n " : "", inst->name->text, inst->comp->name->text,
+                    hl_mark_word((HlMarkKind)(1 + n % (HL_MARK_COUNT - 1))));
+    hl_buf_puts(&text, "], \"before\": []}\n");
+    add_buf(out, &text);
+  }
+}
+
 static void exported_seeds(Out *out, Input *in) {
   if (hl_exported_sniff(in->bytes))
     add(out, in->bytes.at, in->bytes.n);
@@ -278,6 +297,12 @@ static void compile_options_seeds(Out *out, Input *in) {
   hl_arena_free(arena);
 }
 
+// Texts of both kinds, comments and all.
+static void lsp_seeds(Out *out, Input *in) {
+  if (in->bytes.n < 16384 && (hl_text_sniff(in->bytes) || hl_ml_text_sniff(in->bytes)))
+    add(out, in->bytes.at, in->bytes.n);
+}
+
 typedef void SeedsFn(Out *out, Input *in);
 static const struct Kind {
   const char *target;
@@ -287,7 +312,8 @@ static const struct Kind {
              {"jaxpr", jaxpr_seeds},       {"npy", npy_seeds},
              {"literal", literal_seeds},   {"flags", flags_seeds},
              {"history", history_seeds},   {"decisions", decisions_seeds},
-             {"exported", exported_seeds}, {"compile_options", compile_options_seeds}};
+             {"overlay", overlay_seeds},   {"exported", exported_seeds},
+             {"lsp", lsp_seeds},           {"compile_options", compile_options_seeds}};
 
 // --- Files --------------------------------------------------------------------------------------------------------
 

@@ -70,6 +70,8 @@ static const char *const flags[] = {
 static const char *const history_words[] = {"hilo-history 1\n", "@ 0000.", "\n+1\n", "\n-1\n", "\n=1\n", "@ "};
 static const char *const decision_words[] = {"\"pass\":", "\"rule\":", "\"computation\":", "\"instruction\":", "\"with\":",
                                              "null", "true", "\\u0000", "\\ud800", "1e999"};
+static const char *const overlay_words[] = {"\"overlay\": 1", "\"before\":", "\"after\":", "\"instruction\":", "\"computation\":",
+                                            "\"change\":", "\"partner\":", "\"note\":", "\"fused\"", "\"new\"", "null", "\\u0000", "1e999"};
 static const char *const exported_words[] = {"ML\xefR", "cpu", "cuda", "b", "b + 1", "x", "device", "\xff\xff\xff\xff",
                                              "\x04", "\xfc\xff\xff\xff"};
 // clang-format on
@@ -97,6 +99,8 @@ static const FuzzClass of_proto[] = {CLASS(ops), CLASS(attrs), CLASS(enum_words)
 static const FuzzClass of_mlir[] = {CLASS(ml_ops),   CLASS(ml_types), CLASS(ml_names),
                                     CLASS(ml_words), CLASS(ml_kinds), CLASS(ml_frame),
                                     CLASS(numbers)};
+static const FuzzClass of_lsp[] = {CLASS(ops),        CLASS(dtypes), CLASS(attrs),    CLASS(text_frame),
+                                   CLASS(enum_words), CLASS(ml_ops), CLASS(ml_types), CLASS(ml_frame)};
 static const FuzzClass of_bytecode[] = {CLASS(ml_ops), CLASS(ml_names), CLASS(ml_types)};
 static const FuzzClass of_literal[] = {CLASS(numbers)};
 static const FuzzClass of_npy[] = {CLASS(npy_words)};
@@ -104,6 +108,7 @@ static const FuzzClass of_flags[] = {CLASS(flags)};
 static const FuzzClass of_history[] = {CLASS(history_words)};
 static const FuzzClass of_exported[] = {CLASS(exported_words)};
 static const FuzzClass of_decisions[] = {CLASS(decision_words)};
+static const FuzzClass of_overlay[] = {CLASS(overlay_words)};
 #undef CLASS
 
 FuzzWords fuzz_words(const char *target) {
@@ -121,12 +126,14 @@ FuzzWords fuzz_words(const char *target) {
       ROW("proto", of_proto),
       ROW("mlir", of_mlir),
       ROW("mlirbc", of_bytecode),
+      ROW("lsp", of_lsp),
       ROW("npy", of_npy),
       ROW("literal", of_literal),
       ROW("flags", of_flags),
       ROW("history", of_history),
       ROW("exported", of_exported),
       ROW("decisions", of_decisions),
+      ROW("overlay", of_overlay),
       ROW("compile_options", of_flags)
 #undef ROW
   };
