@@ -6,6 +6,7 @@
 // on the spot. Such nodes are wires: edges go through them. Hence what is fused or inlined in one module and not in
 // another looks the same.
 
+#include "hilo/custom_calls.h"
 #include "tool/diff/diff.h"
 
 #include <string.h>
