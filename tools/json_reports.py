@@ -68,6 +68,9 @@ history dump/module_0000.jit_train_step.history
 history dump/module_0000.jit_train_step.history --step=1
 history dump/module_0000.jit_train_step.history --step=1000
 history before.hlo
+tour before.hlo
+tour program.jaxpr --pipeline=gpu
+tour typo.hlo
 explore before.hlo info tanh.1 --format=none
 explore before.hlo nothing
 explore typo.hlo info x

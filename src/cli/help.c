@@ -186,6 +186,7 @@ static const struct {
     {"opt", "--pipeline", NULL, list_pipelines},
     {"opt", "--target", "cpu\ngpu\nnative\n", list_targets},
     {"stats", "--target", "cpu\ngpu\nnative\n", list_targets},
+    {"tour", "--pipeline", "cpu\ncpu-native\ngpu\n", NULL},
     {"stats", "--by", "instruction\nop\nscope\nsource\ncomputation\nloop\n", NULL},
     {"stats", "--sort", "time\nflops\nbytes\ntranscendentals\ncollective\nsteps\n", NULL},
     {"opt", "--dump-as", "full\ndelta\n", NULL},
