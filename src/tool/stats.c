@@ -59,12 +59,13 @@ Stats stats_of_comp(const HlComp *comp, const HlCost *cost) {
   return out;
 }
 
-// A module with a schedule has the memory that buffer assignment gives it, as XLA's reports say. Before there is one, it
-// is the values that are alive at one time.
-static int64_t peak_of(HlCx *cx, const HlModule *m) {
+int64_t stats_peak(HlCx *cx, const HlModule *m) {
   HlArena *arena = hl_arena_new();
   HlPeak peak;
+  const int said = hl_cx_n_diags(cx);
   const bool known = m->is_scheduled && hl_peak(cx, arena, m, hl_target_of_module(m), false, &peak);
+  if (!known)
+    hl_cx_forget(cx, said);  // what XLA itself would refuse has the other figure
   const int64_t total = known ? peak.total : hl_peak_memory(cx, m);
   hl_arena_free(arena);
   return total;
@@ -81,7 +82,7 @@ Stats stats_of_module(HlCx *cx, const HlModule *m) {
   }
   out.modules = 1;
   out.cost = hl_cost_module(m);
-  out.peak_memory = (double)peak_of(cx, m);
+  out.peak_memory = (double)stats_peak(cx, m);
   return out;
 }
 

@@ -24,6 +24,9 @@ typedef struct Stats {
 
 Stats stats_of_module(HlCx *cx, const HlModule *m);
 Stats stats_of_comp(const HlComp *comp, const HlCost *cost);
+// Peak memory. A module with a schedule has what buffer assignment gives it, as XLA's reports say; before there is one, it is
+// the values that are alive at one time.
+int64_t stats_peak(HlCx *cx, const HlModule *m);
 void stats_add(Stats *to, const Stats *what);
 // Opcodes that occur, most frequent first, then by name; returns how many.
 int stats_sorted_ops(const int64_t *count, HlOp *out);

@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "hilo/cost.h"
+#include "tool/stats.h"
 #include "tool/dumps/index.h"
 
 // --- Numbers ------------------------------------------------------------------------------------
@@ -264,7 +265,7 @@ static HlIndexedModule numbers_of(HlCx *cx, const HlModule *m) {
                          .bytes_read = cost.bytes_read,
                          .bytes_written = cost.bytes_written,
                          .collective_bytes = cost.collective_bytes,
-                         .peak_memory = (double)hl_peak_memory(cx, m),
+                         .peak_memory = (double)stats_peak(cx, m),
                          .partitions = m->num_partitions,
                          .replicas = m->replica_count,
                          .is_scheduled = m->is_scheduled,
