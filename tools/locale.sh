@@ -4,7 +4,7 @@
 # HlBufs, arenas and diagnostics goes by them.
 cd "$(dirname "$0")/.." || exit 2
 sources=$(find src -name '*.[ch]' ! -path src/base/number.c)
-calls='(strto(d|f|ld)|atof|is(alpha|digit|alnum|space|xdigit|upper|lower|print|punct|graph|cntrl|blank)|to(lower|upper)|strn?casecmp|strcoll|strxfrm|setlocale|strftime|wcs[a-z]+|mbs?to[a-z]+)'
+calls='(v(s|sn|f|as)?printf|strto(d|f|ld)|atof|is(alpha|digit|alnum|space|xdigit|upper|lower|print|punct|graph|cntrl|blank)|to(lower|upper)|strn?casecmp|strcoll|strxfrm|setlocale|strftime|wcs[a-z]+|mbs?to[a-z]+)'
 found=$(grep -nE "(^|[^_a-zA-Z0-9.>])$calls\(" $sources | grep -vE ':[0-9]+: *//')
 # A call of the printf and scanf families, whole, with a conversion of a double.
 found+=$(for source in $sources; do

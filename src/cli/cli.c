@@ -19,10 +19,13 @@ const char *cli_value(const Cli *cli, const char *name) {
 int cli_usage(const Cli *cli, const char *format, ...) {
   cli_progress(cli, NULL);
   fflush(stdout);
+  HlBuf text = {0};
   va_list args;
   va_start(args, format);
   fprintf(stderr, "hilo %s: ", cli->command->name);
-  vfprintf(stderr, format, args);
+  hl_buf_vprintf(&text, format, args);
+  fwrite(text.at, 1, text.n, stderr);
+  hl_buf_free(&text);
   fprintf(stderr, "\nusage: hilo %s %s\n       'hilo %s --help' tells more\n", cli->command->name,
           cli->command->usage, cli->command->name);
   va_end(args);
@@ -155,10 +158,13 @@ void cli_print(const HlBuf *buf) {
 void cli_say(const Cli *cli, const char *format, ...) {
   if (cli->quiet)
     return;
+  HlBuf text = {0};
   va_list args;
   va_start(args, format);
-  vfprintf(stdout, format, args);
+  hl_buf_vprintf(&text, format, args);
   va_end(args);
+  fwrite(text.at, 1, text.n, stdout);
+  hl_buf_free(&text);
 }
 
 bool cli_may_write(const Cli *cli, const char *path, bool is_binary) {
@@ -189,7 +195,7 @@ void cli_progress(const Cli *cli, const char *format, ...) {
     line->last = now;
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    base_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     put_line(text);
   }

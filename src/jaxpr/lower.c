@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "base/number.h"
 #include "jaxpr/lower.h"
 #include "jaxpr/read.h"
 #include "jaxpr/tidy.h"
@@ -279,7 +280,7 @@ const char *jx_path_in(Lower *lo, const char *format, ...) {
   char text[768];
   va_list args;
   va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
+  base_vsnprintf(text, sizeof text, format, args);
   va_end(args);
   return strlen(lo->path) > 2048 ? lo->path : hl_arena_printf(lo->arena, "%s/%s", lo->path, text);
 }

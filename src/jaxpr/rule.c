@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "base/number.h"
 #include "jaxpr/lower.h"
 
 // --- Errors ----------------------------------------------------------------------------------------------------
 
 static bool report(const Rule *r, HlErrorKind kind, const char *format, va_list args) {
   char text[512];
-  vsnprintf(text, sizeof text, format, args);
+  base_vsnprintf(text, sizeof text, format, args);
   return hl_error_kind(r->lo->cx, kind, jx_pos(r->lo, r->eqn->loc), "%.*s: %s", (int)r->eqn->prim.n,
                        r->eqn->prim.at, text);
 }

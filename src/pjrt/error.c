@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cpu/kernel/source.h"
+#include "base/number.h"
 #include "pjrt/plugin.h"
 
 struct PJRT_Error {
@@ -161,7 +162,7 @@ PJRT_Error *pjrt_fail(PJRT_Error_Code code, const char *format, ...) {
   char text[2048];
   va_list args;
   va_start(args, format);
-  const int n = vsnprintf(text, sizeof text, format, args);
+  const int n = base_vsnprintf(text, sizeof text, format, args);
   va_end(args);
   const size_t size = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
   return pjrt_error(fault_new(code, text, size));

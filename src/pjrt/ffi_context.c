@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "pjrt/ffi.h"
+#include "base/number.h"
 
 static FfiError *fail(PJRT_Error_Code code, const char *format, ...) HL_PRINTF(2, 3);
 static FfiError *fail(PJRT_Error_Code code, const char *format, ...) {
   char text[512];
   va_list args;
   va_start(args, format);
-  const int n = vsnprintf(text, sizeof text, format, args);
+  const int n = base_vsnprintf(text, sizeof text, format, args);
   va_end(args);
   return (FfiError *)fault_new(code, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }

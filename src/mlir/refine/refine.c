@@ -4,6 +4,7 @@
 // from them), every result gets the type that follows from its operands, dynamic ops whose shape operands are known
 // become static ones. A function that is called is copied for each set of argument types and known values.
 #include "mlir/refine/refine.h"
+#include "base/number.h"
 #include "hilo/custom_calls.h"
 
 #include <stdio.h>
@@ -69,7 +70,7 @@ bool refine_error(Refine *r, const HlMlOp *op, const char *format, ...) {
   char text[1024];
   va_list args;
   va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
+  base_vsnprintf(text, sizeof text, format, args);
   va_end(args);
   return hl_ml_error(r->cx, r->tree, op, "%s", text);
 }

@@ -186,9 +186,10 @@ static bool make_tables(HlCx *cx, HlIndex *index) {
 static bool is_current(HlCx *cx, HlIndex *index, bool *current) {
   int64_t application, version, n_tables;
   *current = false;
-  if (!sql_number(cx, index->db, "PRAGMA application_id", 0, &application) ||
-      !sql_number(cx, index->db, "PRAGMA user_version", 0, &version) ||
-      !sql_number(cx, index->db, "SELECT count(*) FROM sqlite_master", 0, &n_tables))
+  // Tables first: who makes them while this asks has said whose they are by then.
+  if (!sql_number(cx, index->db, "SELECT count(*) FROM sqlite_master", 0, &n_tables) ||
+      !sql_number(cx, index->db, "PRAGMA application_id", 0, &application) ||
+      !sql_number(cx, index->db, "PRAGMA user_version", 0, &version))
     return false;
   if (n_tables > 0 && application != INDEX_APPLICATION)
     return hl_error(cx, (HlPos){0}, "%s is no index of hilo's but another database", index->path);
