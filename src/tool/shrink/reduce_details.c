@@ -176,9 +176,10 @@ static HlModule *without_part(Reducer *r, const Move *move, const int *thing, in
     break;
   default: drop_layouts(m);
   }
-  hl_buf_printf(what, "%s", part_names[*thing]);
-  if (changed)
+  if (changed) {
+    hl_buf_printf(what, "%s", part_names[*thing]);
     return m;
+  }
   hl_module_free(m);
   return NULL;
 }
