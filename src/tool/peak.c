@@ -121,7 +121,8 @@ static int leaves(HlArena *arena, const HlShape *shape, HlI64s index, HlI64s *ou
   }
   for (int k = 0; k < shape->rank; k++) {
     int64_t *path = HL_ARRAY(arena, int64_t, index.n + 1);
-    memcpy(path, index.at, sizeof *path * (size_t)index.n);
+    if (index.n > 0)
+      memcpy(path, index.at, sizeof *path * (size_t)index.n);
     path[index.n] = k;
     n = leaves(arena, shape->element[k], (HlI64s){path, index.n + 1}, out, leaf, n, room);
   }
@@ -138,7 +139,8 @@ static bool is_given_away(const HlModule *m, int64_t number) {
 static bool is_taken(const HlModule *m, HlI64s output) {
   for (int k = 0; k < m->input_output_alias.n; k++) {
     const HlI64s at = m->input_output_alias.at[k].output;
-    if (at.n == output.n && memcmp(at.at, output.at, sizeof *at.at * (size_t)at.n) == 0)
+    if (at.n == output.n &&
+        (at.n == 0 || memcmp(at.at, output.at, sizeof *at.at * (size_t)at.n) == 0))
       return true;
   }
   return false;
@@ -151,9 +153,11 @@ static int64_t saved_by_donation(Adviser *a, int64_t number, HlI64s output) {
     return 0;
   const HlAliases old = a->m->input_output_alias;
   HlAlias *alias = HL_ARRAY(a->arena, HlAlias, old.n + 1);
-  memcpy(alias, clone->input_output_alias.at, sizeof *alias * (size_t)old.n);
+  if (old.n > 0)
+    memcpy(alias, clone->input_output_alias.at, sizeof *alias * (size_t)old.n);
   int64_t *path = HL_ARRAY(clone->arena, int64_t, output.n + 1);
-  memcpy(path, output.at, sizeof *path * (size_t)output.n);
+  if (output.n > 0)
+    memcpy(path, output.at, sizeof *path * (size_t)output.n);
   alias[old.n] =
       (HlAlias){.output = {path, output.n}, .number = number, .kind = HL_WORD_alias_kind_MAY};
   hl_set_aliases(clone, old.n + 1, alias);

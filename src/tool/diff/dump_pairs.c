@@ -29,7 +29,8 @@ static Keyed *keys_of(const char *const *path, int n, size_t skip) {
     hl_buf_printf(key, "/%.*s/%.*s", (int)name.program.n, name.program.at, (int)name.stage.n,
                   name.stage.at);
   }
-  qsort(keys, (size_t)n, sizeof *keys, by_key);
+  if (n > 0)
+    qsort(keys, (size_t)n, sizeof *keys, by_key);
   return keys;
 }
 
@@ -59,7 +60,8 @@ DumpPairs dump_pairs_of_two(const char *const *a, int n_a, size_t skip_a, const 
   }
   free_keys(x, n_a);
   free_keys(y, n_b);
-  qsort(pairs.at, (size_t)pairs.n, sizeof *pairs.at, by_path);
+  if (pairs.n > 0)
+    qsort(pairs.at, (size_t)pairs.n, sizeof *pairs.at, by_path);
   return pairs;
 }
 
