@@ -93,8 +93,10 @@ static bool make(Reducer *r, const Move *move, const int *thing, int n, Candidat
   const int before = hl_cx_n_diags(r->cx);
   c->m = move->make ? move->make(r, move, thing, n, &c->what) : hl_clone(r->cx, r->m);
   hl_cx_forget(r->cx, before);
-  if (!c->m)
+  if (!c->m) {
+    hl_buf_free(&c->what);
     return false;
+  }
   reduce_clean(c->m);
   if (!move->header)
     reduce_interface(r->m, c->m);
