@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 // The forms and states of one program, in the order in which a compilation has them.
-typedef enum HlStage {
+typedef enum HlDumpStage {
   HL_STAGE_OTHER,              // the name does not tell
   HL_STAGE_JAXPR,
   HL_STAGE_STABLEHLO,          // MLIR that entered the compiler, or that JAX lowered
@@ -26,12 +26,12 @@ typedef enum HlStage {
   HL_STAGE_AFTER,              // optimised
   HL_STAGE_SNAPSHOT,           // a module and its arguments
   HL_STAGE_COUNT
-} HlStage;
-const char *hl_stage_text(HlStage stage);                      // "before"
-bool hl_stage_by_text(HlStr text, HlStage *out);
+} HlDumpStage;
+const char *hl_dump_stage_text(HlDumpStage stage);                      // "before"
+bool hl_dump_stage_by_text(HlStr text, HlDumpStage *out);
 
 typedef struct HlDumpName {
-  HlStage stage;
+  HlDumpStage stage;
   bool is_report;              // of the module, but no program: buffers, machine code, options, pictures
   bool is_numbered;            // the name is one of XLA's or JAX's own
   bool is_jax;                 // JAX's own: its numbers are not XLA's

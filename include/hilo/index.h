@@ -58,7 +58,7 @@ typedef struct HlIndexedFile {
   const char *path;            // from the directory on
   int64_t size;
   int program;                 // of HlIndexList.programs; -1: of none
-  HlStage stage;
+  HlDumpStage stage;
   HlDumpName dump;             // what its name says
   HlIndexedState state;
   const char *why;             // that there is nothing of it: one line; "" where there is
@@ -81,7 +81,7 @@ typedef struct HlIndexList {
 // All of it as it is in the index, in the arena.
 bool hl_index_list(HlCx *cx, HlIndex *index, HlArena *arena, HlIndexList *out);
 // The file of a program at a stage, the last one where there are several; NULL: none.
-const HlIndexedFile *hl_indexed_stage(const HlIndexList *list, const HlIndexedProgram *program, HlStage stage);
+const HlIndexedFile *hl_indexed_stage(const HlIndexList *list, const HlIndexedProgram *program, HlDumpStage stage);
 
 // --- Finding ------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ typedef struct HlFindQuery {
   int n_terms;
   bool is_regex;               // every text is a regular expression (PCRE2), found anywhere in the field
   bool ignore_case;
-  uint32_t stages;             // 1 << HlStage, or'ed; 0: all
+  uint32_t stages;             // 1 << HlDumpStage, or'ed; 0: all
   const char *after_pass;      // only states after passes of this name; NULL: all
   bool trace;                  // say of each instruction its stack and counterparts
 } HlFindQuery;
@@ -126,7 +126,7 @@ typedef struct HlFoundSource {
 typedef struct HlFound {
   HlFoundKind kind;
   const char *path;            // of the file, from the directory on
-  HlStage stage;
+  HlDumpStage stage;
   int64_t line;                // in it, from 1; 0: the file has no lines
   const char *module, *computation, *name;
   bool is_entry, is_fused;     // the computation

@@ -162,11 +162,11 @@ static void put_numbers(Table *t, const Stats *s) {
 
 static void add_table_row(Table *t, const char *path, const char *module, const Stats *s) {
   HlArena *arena = hl_arena_new();
-  const HlStage stage = hl_dump_name_read(arena, path).stage;
+  const HlDumpStage stage = hl_dump_name_read(arena, path).stage;
   hl_arena_free(arena);
   table_row(t);
   table_text(t, "%s", module);
-  table_text(t, "%s", stage == HL_STAGE_OTHER ? "" : hl_stage_text(stage));
+  table_text(t, "%s", stage == HL_STAGE_OTHER ? "" : hl_dump_stage_text(stage));
   put_numbers(t, s);
   table_text(t, "%s", path);
 }

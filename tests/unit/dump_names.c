@@ -11,7 +11,7 @@
 
 typedef struct Case {
   const char *path;
-  HlStage stage;
+  HlDumpStage stage;
   bool is_report;
   const char *folder, *name;
   int64_t number, stamp;
@@ -149,12 +149,12 @@ static void anything(void **state) {
 
 static void stages_by_name(void **state) {
   for (int k = 0; k < HL_STAGE_COUNT; k++) {
-    HlStage stage;
-    assert_true(hl_stage_by_text(hl_str(hl_stage_text((HlStage)k)), &stage));
+    HlDumpStage stage;
+    assert_true(hl_dump_stage_by_text(hl_str(hl_dump_stage_text((HlDumpStage)k)), &stage));
     assert_int_equal(stage, k);
   }
-  HlStage stage;
-  assert_false(hl_stage_by_text(hl_str("later"), &stage));
+  HlDumpStage stage;
+  assert_false(hl_dump_stage_by_text(hl_str("later"), &stage));
 }
 
 int main(void) {

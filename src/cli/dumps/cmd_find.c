@@ -54,7 +54,7 @@ static void put_place(const char *directory, HlBuf *out, const HlFound *f) {
 }
 
 static void put_counterpart(const char *directory, HlBuf *out, const HlFound *f) {
-  hl_buf_printf(out, "    %-9s ", hl_stage_text(f->stage));
+  hl_buf_printf(out, "    %-9s ", hl_dump_stage_text(f->stage));
   put_place(directory, out, f);
   put_instruction(out, f);
   put_where(out, f);
@@ -107,7 +107,7 @@ static void found_json(HlBuf *out, const HlFound *f, bool is_whole) {
   json_open(out, NULL, '{');
   json_text(out, "kind", kinds[f->kind]);
   json_text(out, "path", f->path);
-  json_text(out, "stage", hl_stage_text(f->stage));
+  json_text(out, "stage", hl_dump_stage_text(f->stage));
   json_int(out, "line", f->line);
   json_text(out, "module", f->module);
   json_text(out, "computation", f->computation);
@@ -244,8 +244,8 @@ static bool take_stages(Cli *cli, uint32_t *out) {
   const char *words = cli_value(cli, "--stage");
   for (const char *at = words ? words : ""; *at;) {
     const size_t n = strcspn(at, ",");
-    HlStage stage;
-    if (!hl_stage_by_text((HlStr){at, n}, &stage)) {
+    HlDumpStage stage;
+    if (!hl_dump_stage_by_text((HlStr){at, n}, &stage)) {
       cli_usage(cli,
                 "unknown stage '%.*s': jaxpr, stablehlo, before, step, after, snapshot or other",
                 (int)n, at);

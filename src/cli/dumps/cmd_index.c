@@ -9,14 +9,14 @@
 // --- Text ---------------------------------------------------------------------------------------
 
 static const HlIndexedModule *module_at(const HlIndexList *list, const HlIndexedProgram *p,
-                                        HlStage stage) {
+                                        HlDumpStage stage) {
   const HlIndexedFile *file = hl_indexed_stage(list, p, stage);
   return file ? &file->modules[0] : NULL;
 }
 
 // The state whose costs stand for the program: optimised, or else as it came, or any that there is.
 static const HlIndexedModule *module_of(const HlIndexList *list, const HlIndexedProgram *p) {
-  static const HlStage order[] = {HL_STAGE_AFTER,    HL_STAGE_BEFORE,    HL_STAGE_OTHER,
+  static const HlDumpStage order[] = {HL_STAGE_AFTER,    HL_STAGE_BEFORE,    HL_STAGE_OTHER,
                                   HL_STAGE_SNAPSHOT, HL_STAGE_STABLEHLO, HL_STAGE_JAXPR,
                                   HL_STAGE_STEP};
   for (int k = 0; k < HL_COUNT_OF(order); k++) {
@@ -36,7 +36,7 @@ static void put_stages(Table *t, const HlIndexList *list, const HlIndexedProgram
     const int n = count[stage % HL_STAGE_COUNT];  // those that say nothing last
     if (n == 0)
       continue;
-    hl_buf_printf(&out, "%s%s", out.n ? " " : "", hl_stage_text((HlStage)(stage % HL_STAGE_COUNT)));
+    hl_buf_printf(&out, "%s%s", out.n ? " " : "", hl_dump_stage_text((HlDumpStage)(stage % HL_STAGE_COUNT)));
     if (n > 1)
       hl_buf_printf(&out, "*%d", n);
   }
@@ -112,7 +112,7 @@ static void print_files(const HlIndexList *list, HlBuf *out) {
       const HlIndexedModule *m = &f->modules[j];
       table_row(&t);
       table_text(&t, "%s", m->name);
-      table_text(&t, "%s", hl_stage_text(f->stage));
+      table_text(&t, "%s", hl_dump_stage_text(f->stage));
       table_text(&t, "%" PRId64, m->instructions);
       table_text(&t, "%" PRId64, m->fusions);
       table_number(&t, m->flops);
@@ -204,7 +204,7 @@ static void file_json(HlBuf *out, const HlIndexedFile *f) {
   json_int(out, "size", f->size);
   json_text(out, "state", states[f->state]);
   json_text(out, "why", f->why);
-  json_text(out, "stage", hl_stage_text(f->stage));
+  json_text(out, "stage", hl_dump_stage_text(f->stage));
   json_text(out, "platform", f->dump.platform);
   json_int(out, "step", f->dump.step);
   json_text(out, "pipeline", f->dump.pipeline);

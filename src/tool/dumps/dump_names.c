@@ -12,14 +12,14 @@
 static const char *const stages[HL_STAGE_COUNT] = {"other", "jaxpr", "stablehlo", "before",
                                                    "step",  "after", "snapshot"};
 
-const char *hl_stage_text(HlStage stage) {
+const char *hl_dump_stage_text(HlDumpStage stage) {
   return stages[stage];
 }
 
-bool hl_stage_by_text(HlStr text, HlStage *out) {
+bool hl_dump_stage_by_text(HlStr text, HlDumpStage *out) {
   for (int k = 0; k < HL_STAGE_COUNT; k++)
     if (hl_str_is(text, stages[k])) {
-      *out = (HlStage)k;
+      *out = (HlDumpStage)k;
       return true;
     }
   return false;
@@ -329,7 +329,7 @@ static bool read_old_snapshot(HlArena *arena, HlStr s, HlDumpName *out) {
 static void read_words(HlArena *arena, HlStr s, HlDumpName *out) {
   static const struct {
     const char *word;
-    HlStage stage;
+    HlDumpStage stage;
   } words[] = {{"hlo_before_optimizations", HL_STAGE_BEFORE},
                {"hlo_after_optimizations", HL_STAGE_AFTER},
                {"hlo_before", HL_STAGE_BEFORE},

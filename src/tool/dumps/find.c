@@ -215,7 +215,7 @@ static bool ask_strings(Find *f) {
 typedef struct Searched {
   int64_t id, program;
   const char *path, *name;
-  HlStage stage;
+  HlDumpStage stage;
   int64_t instructions;
   HlStr blob;
   IndexView view;

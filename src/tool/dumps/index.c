@@ -522,7 +522,7 @@ bool hl_index_list(HlCx *cx, HlIndex *index, HlArena *arena, HlIndexList *out) {
 }
 
 const HlIndexedFile *hl_indexed_stage(const HlIndexList *list, const HlIndexedProgram *program,
-                                      HlStage stage) {
+                                      HlDumpStage stage) {
   const HlIndexedFile *found = NULL;
   for (int k = program->first; k < program->first + program->n; k++)
     if (list->files[k].stage == stage && list->files[k].n_modules > 0)

@@ -40,8 +40,8 @@ struct HlIndex {
 };
 
 // A stage as the database has it, which anybody may have written.
-static inline HlStage index_stage(int64_t value) {
-  return value >= 0 && value < HL_STAGE_COUNT ? (HlStage)value : HL_STAGE_OTHER;
+static inline HlDumpStage index_stage(int64_t value) {
+  return value >= 0 && value < HL_STAGE_COUNT ? (HlDumpStage)value : HL_STAGE_OTHER;
 }
 
 // --- Records (index_record.c) ------------------------------------------------------------------------

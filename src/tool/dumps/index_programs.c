@@ -18,7 +18,7 @@
 typedef struct Member {
   int64_t id;
   HlDumpName dump;
-  HlStage stage;
+  HlDumpStage stage;
   const char *path, *module;  // module: the first one's name; ""
   uint64_t signature;         // 0: no module
   bool is_partitioned;

@@ -31,7 +31,7 @@ typedef struct Pending {
   int64_t read_at, hash;
   int64_t bytes;  // that were read, which may be more or fewer than there were when it was listed
   HlIndexedState state;
-  HlStage stage;
+  HlDumpStage stage;
   char *why;  // heap; NULL: nothing to say
   double ms;
   bool is_same;  // only its times differ
@@ -158,7 +158,7 @@ static char *take_why(HlCx *cx, int n_diags) {
   return text.at;
 }
 
-static HlStage stage_by_content(const HlFile *file) {
+static HlDumpStage stage_by_content(const HlFile *file) {
   if (file->format == HL_FORMAT_MLIR || file->format == HL_FORMAT_MLIR_BYTECODE ||
       file->format == HL_FORMAT_EXPORTED)
     return HL_STAGE_STABLEHLO;
