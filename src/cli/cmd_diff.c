@@ -48,18 +48,16 @@ static void count(Run *r, const HlDiff *diff) {
   r->status = cli_worse(r->status, equal ? CLI_OK : CLI_DIFFERENT);
 }
 
-// "jit_f 0006 simplification.after_algsimp.before_dce": of the states of one dump the second says it all.
+// "jit_f 0006.simplification.after_algsimp.before_dce": of the states of one dump the second says it all.
 static void put_pair_name(const Run *r, const HlDiffShow *show, HlBuf *out) {
-  const DumpName name = dump_name(show->name_b);
-  if (!r->within || name.stage.n == 0) {
+  HlArena *arena = hl_arena_new();
+  const HlDumpName name = hl_dump_name_read(arena, show->name_b);
+  if (r->within && name.is_numbered && *name.label)
+    hl_buf_printf(out, "%s%s%s", name.name, *name.name ? " " : "", name.label);
+  else
     hl_buf_printf(out, strcmp(show->name_a, show->name_b) == 0 ? "%s" : "%s -> %s", show->name_a,
                   show->name_b);
-    return;
-  }
-  hl_buf_printf(out, "%.*s ", (int)name.program.n, name.program.at);
-  if (name.state >= 0)
-    hl_buf_printf(out, "%04" PRId64 " ", name.state);
-  hl_buf_add(out, name.stage.at, name.stage.n);
+  hl_arena_free(arena);
 }
 
 static void put_line(const Run *r, const HlDiff *diff, const HlDiffShow *show, HlBuf *out) {

@@ -13,7 +13,6 @@
 #include "hilo/text.h"
 #include "hilo/verify.h"
 #include "support/gen.h"
-#include "tool/diff/dump_name.h"
 #include "tool/diff/dump_pairs.h"
 
 typedef struct Two {
@@ -250,27 +249,6 @@ static void test_ignored(void **state) {
 
 // --- Names of dumps -----------------------------------------------------------------------------------
 
-static void expect_name(const char *path, int64_t module, const char *program, int64_t number,
-                        const char *stage) {
-  const DumpName name = dump_name(path);
-  assert_int_equal(name.module, module);
-  assert_int_equal(name.state, number);
-  assert_true(hl_str_is(name.program, program));
-  assert_true(hl_str_is(name.stage, stage));
-}
-
-static void test_dump_names(void **state) {
-  expect_name("d/module_0010.jit_mlp.0005.simplification.after_algsimp.before_dce.txt", 10,
-              "jit_mlp", 5, "simplification.after_algsimp.before_dce");
-  expect_name("module_0001.jit__lambda.1.before_optimizations.txt", 1, "jit__lambda.1", -1,
-              "before_optimizations");
-  expect_name("1646868.module_0000.pmap_f.12.sm_9.0a_gpu_after_optimizations.hlo.pb.gz", 0,
-              "pmap_f.12", -1, "sm_9.0a_gpu_after_optimizations");
-  expect_name("module_0007.f.cpu_after_optimizations.txt", 7, "f", -1, "cpu_after_optimizations");
-  expect_name("x/model.v2.hlo", -1, "model.v2", -1, "");
-  expect_name("module_.txt", -1, "module_", -1, "");
-}
-
 static void test_dump_pairs(void **state) {
   const char *const a[] = {"a/module_0003.f.before_optimizations.txt",
                            "a/module_0004.f.before_optimizations.txt", "a/only.hlo"};
@@ -420,7 +398,6 @@ int main(void) {
       cmocka_unit_test(test_inlined),
       cmocka_unit_test(test_inserted_layer),
       cmocka_unit_test(test_ignored),
-      cmocka_unit_test(test_dump_names),
       cmocka_unit_test(test_dump_pairs),
       cmocka_unit_test(test_random_modules),
   };

@@ -10,7 +10,7 @@
 // diff.c        the comparison as a whole: headers, names, fingerprints
 // text.c, html.c, json.c   reports
 // normalize.c   the one form of equal modules
-// dump_name.c, dump_pairs.c   which files of dumps belong together
+// dump_pairs.c  which files of dumps belong together
 #ifndef TOOL_DIFF_DIFF_H
 #define TOOL_DIFF_DIFF_H
 

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 
 typedef struct Keyed {
-  HlBuf key;  // folder, program, stage
+  HlBuf key;  // folder, program, state
   int at;     // which path
 } Keyed;
 
@@ -17,17 +17,23 @@ static int by_key(const void *x, const void *y) {
   return order ? order : a->at < b->at ? -1 : a->at > b->at;
 }
 
-static Keyed *keys_of(const char *const *path, int n, size_t skip) {
+// Which state of a program it is, without the number that the dump gave it.
+static void put_state(const HlDumpName *name, HlBuf *out) {
+  hl_buf_printf(out, "/%s/", hl_dump_stage_text(name->stage));
+  if (name->step >= 0)
+    hl_buf_printf(out, "%s/%s/%s", name->pipeline, name->after, name->before);
+  else
+    hl_buf_puts(out, name->label);
+}
+
+static Keyed *keys_of(HlArena *arena, const char *const *path, int n, size_t skip) {
   Keyed *keys = base_alloc(sizeof *keys * (size_t)(n + 1));
   for (int k = 0; k < n; k++) {
-    const DumpName name = dump_name(path[k]);
-    const char *slash = strrchr(path[k], '/');
-    const size_t folder = slash ? (size_t)(slash - path[k]) : 0;
-    HlBuf *key = &keys[k].key;
-    keys[k].at = k;
-    hl_buf_add(key, path[k] + (skip < folder ? skip : folder), skip < folder ? folder - skip : 0);
-    hl_buf_printf(key, "/%.*s/%.*s", (int)name.program.n, name.program.at, (int)name.stage.n,
-                  name.stage.at);
+    const HlDumpName name = hl_dump_name_read(arena, path[k]);
+    const size_t folder = strlen(name.folder);
+    keys[k] = (Keyed){.at = k};
+    hl_buf_printf(&keys[k].key, "%s/%s", name.folder + (skip < folder ? skip : folder), name.name);
+    put_state(&name, &keys[k].key);
   }
   if (n > 0)
     qsort(keys, (size_t)n, sizeof *keys, by_key);
@@ -51,7 +57,8 @@ static int by_path(const void *x, const void *y) {
 DumpPairs dump_pairs_of_two(const char *const *a, int n_a, size_t skip_a, const char *const *b,
                             int n_b, size_t skip_b) {
   DumpPairs pairs = {0};
-  Keyed *x = keys_of(a, n_a, skip_a), *y = keys_of(b, n_b, skip_b);
+  HlArena *arena = hl_arena_new();
+  Keyed *x = keys_of(arena, a, n_a, skip_a), *y = keys_of(arena, b, n_b, skip_b);
   for (int i = 0, j = 0; i < n_a || j < n_b;) {
     const int order = i == n_a ? 1 : j == n_b ? -1 : strcmp(x[i].key.at, y[j].key.at);
     vec_push(&pairs, ((DumpPair){order <= 0 ? x[i].at : -1, order >= 0 ? y[j].at : -1}));
@@ -60,6 +67,7 @@ DumpPairs dump_pairs_of_two(const char *const *a, int n_a, size_t skip_a, const 
   }
   free_keys(x, n_a);
   free_keys(y, n_b);
+  hl_arena_free(arena);
   if (pairs.n > 0)
     qsort(pairs.at, (size_t)pairs.n, sizeof *pairs.at, by_path);
   return pairs;
@@ -67,64 +75,65 @@ DumpPairs dump_pairs_of_two(const char *const *a, int n_a, size_t skip_a, const 
 
 // --- One directory --------------------------------------------------------------------------------
 
-static bool same_program(const char *a, const char *b) {
-  const DumpName x = dump_name(a), y = dump_name(b);
-  const char *p = strrchr(a, '/'), *q = strrchr(b, '/');
-  const size_t n = p ? (size_t)(p - a) : 0, m = q ? (size_t)(q - b) : 0;
-  return x.module == y.module && hl_str_equal(x.program, y.program) && n == m &&
-         memcmp(a, b, n) == 0;
+static HlDumpName *names_of(HlArena *arena, const char *const *path, int n) {
+  HlDumpName *names = HL_ARRAY(arena, HlDumpName, n + 1);
+  for (int k = 0; k < n; k++)
+    names[k] = hl_dump_name_read(arena, path[k]);
+  return names;
 }
 
-typedef enum Rank { BEFORE, STATE, AFTER, OTHER } Rank;
-
-static Rank rank_of(const char *path) {
-  const DumpName name = dump_name(path);
-  return dump_name_is_before(&name)  ? BEFORE
-         : dump_name_is_after(&name) ? AFTER
-         : name.state >= 0           ? STATE
-                                     : OTHER;
+static bool same_program(const HlDumpName *a, const HlDumpName *b) {
+  return a->number == b->number && a->is_jax == b->is_jax && strcmp(a->name, b->name) == 0 &&
+         strcmp(a->folder, b->folder) == 0;
 }
 
-// The paths of one program, sorted, from `first` on: how many.
-static int run_of(const char *const *path, int n, int first) {
+// The files of one program, sorted by their paths, from `first` on: how many.
+static int run_of(const HlDumpName *name, int n, int first) {
   int end = first + 1;
-  while (end < n && same_program(path[first], path[end]))
+  while (end < n && same_program(&name[first], &name[end]))
     end++;
   return end - first;
 }
 
-static int find_rank(const char *const *path, int n, int first, Rank rank) {
+static int find_stage(const HlDumpName *name, int n, int first, HlDumpStage stage) {
   for (int k = first; k < first + n; k++)
-    if (rank_of(path[k]) == rank)
+    if (name[k].stage == stage)
       return k;
   return -1;
 }
 
 DumpPairs dump_pairs_of_stages(const char *const *path, int n) {
   DumpPairs pairs = {0};
+  HlArena *arena = hl_arena_new();
+  const HlDumpName *name = names_of(arena, path, n);
   for (int k = 0, length; k < n; k += length) {
-    length = run_of(path, n, k);
-    const DumpPair pair = {find_rank(path, length, k, BEFORE), find_rank(path, length, k, AFTER)};
+    length = run_of(name, n, k);
+    const DumpPair pair = {find_stage(name, length, k, HL_STAGE_BEFORE),
+                           find_stage(name, length, k, HL_STAGE_AFTER)};
     if (pair.a >= 0 && pair.b >= 0)
       vec_push(&pairs, pair);
   }
+  hl_arena_free(arena);
   return pairs;
 }
 
 DumpPairs dump_pairs_of_passes(const char *const *path, int n) {
   DumpPairs pairs = {0};
+  HlArena *arena = hl_arena_new();
+  const HlDumpName *name = names_of(arena, path, n);
   for (int k = 0, length; k < n; k += length) {
-    length = run_of(path, n, k);
-    int last = find_rank(path, length, k, BEFORE);
+    length = run_of(name, n, k);
+    int last = find_stage(name, length, k, HL_STAGE_BEFORE);
     for (int j = k; j < k + length; j++)  // names of states sort by their numbers
-      if (rank_of(path[j]) == STATE) {
+      if (name[j].step >= 0) {
         if (last >= 0)
           vec_push(&pairs, ((DumpPair){last, j}));
         last = j;
       }
-    const int after = find_rank(path, length, k, AFTER);
+    const int after = find_stage(name, length, k, HL_STAGE_AFTER);
     if (last >= 0 && after >= 0 && last != after)
       vec_push(&pairs, ((DumpPair){last, after}));
   }
+  hl_arena_free(arena);
   return pairs;
 }

@@ -3,7 +3,7 @@
 #define TOOL_DUMP_PAIRS_H
 
 #include "base/vec.h"
-#include "tool/diff/dump_name.h"
+#include "hilo/dump_names.h"
 
 // Indices of paths; -1: it has no partner.
 typedef struct DumpPair {
