@@ -3,6 +3,7 @@
 #define HILO_COST_H
 
 #include "hilo/ir.h"
+#include "hilo/target.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,6 +31,17 @@ typedef struct HlCostProperty {
   double value;
 } HlCostProperty;
 int hl_cost_properties(HlArena *arena, const HlModule *m, const HlCostProperty **out);
+// How long instructions take on a target, by its roofline: computing at its peaks, moving bytes at its bandwidth, the part of
+// the shorter one that it does not hide, its links, and the time between two kernels. Where it does not say a peak, nothing.
+typedef struct HlTimes {
+  const HlTarget *target;
+  const HlCost *comps;         // hl_cost_comps
+  double *computing;           // seconds of arithmetic of each computation, by comp->id
+  double *seconds;             // of each computation run once
+} HlTimes;
+HlTimes hl_times(HlArena *arena, const HlModule *m, const HlTarget *target, const HlCost *comps);
+// Seconds of one run, with what it calls: 0 of what runs nothing of its own, and of what stands in a fusion.
+double hl_time_of(const HlTimes *times, const HlInst *inst);
 // How often a while runs its body: what its backend config says, or found from a counter that starts
 // at a constant, grows by a constant and is compared with a constant; -1: not known.
 int64_t hl_trip_count(const HlInst *loop);

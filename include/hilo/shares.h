@@ -29,7 +29,7 @@ typedef struct HlShare {
   int64_t steps;               // how many instructions
   double runs;                 // how often they run, in all
   HlCost cost;                 // of all runs
-  double seconds;              // of all runs, by hl_step_seconds
+  double seconds;              // of all runs, by hl_time_of
 } HlShare;
 
 typedef struct HlShares {
@@ -46,10 +46,6 @@ extern const char *const hl_order_words[HL_SHARE_ORDERS];
 
 // In the arena. `depth`: of scopes, how many parts of the path count, from the left; 0: all.
 HlShares hl_shares(HlArena *arena, const HlModule *m, const HlTarget *target, HlShareBy by, HlShareOrder order, int depth);
-
-// Seconds of one run of a step by its roofline: the longer one of computing at the target's peak and of moving bytes at its
-// bandwidth (of a collective, its links'), and the time between two kernels. 0 where the target does not say its peaks.
-double hl_step_seconds(const HlTarget *target, const HlInst *inst, const HlCost *cost);
 
 // --- Memory at its peak -----------------------------------------------------------------------------
 

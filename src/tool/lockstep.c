@@ -401,19 +401,9 @@ typedef VEC(const HlInst *) Insts;
 
 typedef struct Walk {
   Lockstep *l;
-  Insts *callers;        // by computation id
   uint32_t *seen, turn;  // by serial: the turn in which it was
   Insts todo, different, fixed, alone;
 } Walk;
-
-static Insts *find_callers(Lockstep *l) {
-  Insts *callers = HL_ARRAY(l->arena, Insts, (size_t)l->b->next_comp_id + 1);
-  for (const HlComp *comp = l->b->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      for (int k = 0; k < inst->n_calls; k++)
-        vec_push_in(l->arena, &callers[hl_called(inst, k)->id], inst);
-  return callers;
-}
 
 static const Target *target_at(const Lockstep *l, const HlInst *b) {
   const uint64_t place = map_get(&l->target_of, b->serial);
@@ -455,9 +445,8 @@ static void go_to(Walk *w, const HlInst *inst) {
 // A parameter's value is an operand of whoever calls, or what the body of a loop gave.
 static void go_to_callers(Walk *w, const HlInst *parameter) {
   const int64_t k = hl_parameter_number(parameter);
-  const Insts *callers = &w->callers[parameter->comp->id];
-  for (int c = 0; c < callers->n; c++) {
-    const HlInst *caller = callers->at[c];
+  for (const HlCall *call = parameter->comp->first_call; call; call = call->next) {
+    const HlInst *caller = call->caller;
     if (caller->op == HL_OP_WHILE) {
       go_to(w, caller->operands[0]);
       go_to(w, hl_while_body(caller)->root);
@@ -522,10 +511,7 @@ static bool follows_another(Walk *w, const HlInst *inst) {
 
 static void find_first(Lockstep *l) {
   HlLockstep *out = l->out;
-  Walk w = {.l = l,
-            .turn = 1,
-            .callers = find_callers(l),
-            .seen = HL_ARRAY(l->arena, uint32_t, (size_t)l->b->next_serial + 1)};
+  Walk w = {.l = l, .turn = 1, .seen = HL_ARRAY(l->arena, uint32_t, (size_t)l->b->next_serial + 1)};
   begin_walk(&w);
   while (w.todo.n > 0) {
     const HlInst *at = w.todo.at[--w.todo.n];

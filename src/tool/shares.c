@@ -12,49 +12,6 @@ const char *const hl_share_words[HL_SHARE_BYS] = {"instruction", "op",          
 const char *const hl_order_words[HL_SHARE_ORDERS] = {
     "time", "flops", "bytes", "transcendentals", "collective", "steps"};
 
-// --- How long a step takes ----------------------------------------------------------------------------
-
-static HlDtype computed_in(const HlInst *inst) {
-  const HlShape *shape = inst->shape;
-  while (shape->dtype == HL_TUPLE && shape->rank > 0)
-    shape = shape->element[0];
-  return shape->dtype < HL_DTYPE_COUNT ? shape->dtype : HL_F32;
-}
-
-static bool multiplies_matrices(const HlInst *inst) {
-  if (hl_op_is((HlOp)inst->op, HL_T_CONTRACTS | HL_T_MATRIX))
-    return true;
-  if (inst->op != HL_OP_FUSION)
-    return false;
-  for (const HlInst *in = hl_called(inst, 0)->first; in; in = in->next)
-    if (hl_op_is((HlOp)in->op, HL_T_CONTRACTS))
-      return true;
-  return false;
-}
-
-// A type without a figure of its own computes as f32 does.
-static double rate(const HlRates *rates, HlDtype dtype) {
-  return rates->of[dtype] > 0 ? rates->of[dtype] : rates->of[HL_F32];
-}
-
-static double peak(const HlTarget *target, const HlInst *inst) {
-  const HlDtype dtype = computed_in(inst);
-  const double vector = rate(&target->vector, dtype);
-  const double matrix = multiplies_matrices(inst) ? target->matrix.of[dtype] : 0;
-  return matrix > vector ? matrix : vector;
-}
-
-double hl_step_seconds(const HlTarget *target, const HlInst *inst, const HlCost *cost) {
-  const double ops = peak(target, inst), bytes = cost->bytes_read + cost->bytes_written;
-  if (ops <= 0 || target->memory_bandwidth <= 0)
-    return 0;
-  double computing = (cost->flops + cost->transcendentals) / ops;
-  double moving = bytes / target->memory_bandwidth;
-  if (cost->collective_bytes > 0 && target->link_bandwidth > 0)
-    moving += cost->collective_bytes / target->link_bandwidth;
-  return (computing > moving ? computing : moving) + target->launch;
-}
-
 // --- Which computations run how often -----------------------------------------------------------------
 
 typedef struct Runs {
@@ -250,6 +207,7 @@ HlShares hl_shares(HlArena *arena, const HlModule *m, const HlTarget *target, Hl
                    HlShareOrder order, int depth) {
   HlShares out = {.all = {.name = ""}};
   Runs runs = find_runs(arena, m);
+  const HlTimes times_of = hl_times(arena, m, target, runs.cost);
   Groups groups = {.arena = arena,
                    .by_name = {.arena = arena},
                    .at = HL_ARRAY(arena, HlShare, hl_count_instructions(m) + 1)};
@@ -260,7 +218,7 @@ HlShares hl_shares(HlArena *arena, const HlModule *m, const HlTarget *target, Hl
       if (!is_step(inst))
         continue;
       const HlCost cost = hl_cost_inst_by(inst, runs.cost);
-      const double seconds = hl_step_seconds(target, inst, &cost);
+      const double seconds = hl_time_of(&times_of, inst);
       const HlInst *own = by == HL_BY_INSTRUCTION ? inst : by == HL_BY_LOOP ? loop : NULL;
       add(group_of(&groups, name_of(arena, inst, by, depth, loop), own), &cost, times, seconds);
       add(&out.all, &cost, times, seconds);

@@ -6,11 +6,8 @@
 #include "hilo/target.h"
 
 typedef struct ViewCosts {
-  const HlTarget *target;  // NULL: no times
-  const HlCost *comps;     // hl_cost_comps
-  double *computing;       // seconds of arithmetic of each computation, by comp->id
-  double *seconds;         // of each computation run once
-  double *times;           // how often each computation runs
+  HlTimes seconds;  // their target NULL: no times
+  double *times;    // how often each computation runs
   int64_t **
       alive;  // bytes that an instruction's result holds at the peak: by comp->id, inst->id; NULL: none of it
   int64_t peak;  // bytes at the peak; 0: not known

@@ -179,7 +179,7 @@ static void put_metadata(HlMapPage *page, const HlInst *inst) {
 }
 
 static void make_row(HlCx *cx, HlMapPage *page, const HlInst *inst, const ViewCosts *costs) {
-  const HlCost cost = hl_cost_inst_by(inst, costs->comps);
+  const HlCost cost = hl_cost_inst_by(inst, costs->seconds.comps);
   page->now.n = 0;
   put(page, inst->op);
   put(page, view_colour_class(inst));
