@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/same.h"
 #include "ir/state.h"
 
 // --- What counts --------------------------------------------------------------------------------
@@ -53,8 +54,7 @@ static bool is_empty_list(const HlAttr *attr) {
   }
 }
 
-// An empty list says the same as none; so does the comparison type that is in force anyway.
-static bool counts(const HlInst *inst, const HlAttr *attr) {
+bool ir_attr_counts(const HlInst *inst, const HlAttr *attr) {
   switch (attr->key) {
   case HL_A_METADATA:
   case HL_A_ORIGIN:
@@ -83,7 +83,7 @@ static uint64_t inst_hash(const Hashes *hashes, const uint64_t *own, const HlIns
   if (layout_counts(inst))
     h = hl_hash_mix(h, inst->shape->hash);
   for (int k = 0; k < inst->n_attrs; k++)
-    if (counts(inst, &inst->attrs[k]))
+    if (ir_attr_counts(inst, &inst->attrs[k]))
       h = hl_hash_mix(h, hl_attr_hash(&inst->attrs[k]));
   for (int k = 0; k < inst->n_calls; k++)
     h = hl_hash_mix(h, hashes->comp[inst->calls[k].comp->id]);
@@ -163,14 +163,14 @@ typedef struct Match {
 static bool attrs_equal(const HlInst *a, const HlInst *b) {
   int j = 0;
   for (int k = 0; k < a->n_attrs; k++) {
-    if (!counts(a, &a->attrs[k]))
+    if (!ir_attr_counts(a, &a->attrs[k]))
       continue;
-    while (j < b->n_attrs && !counts(b, &b->attrs[j]))
+    while (j < b->n_attrs && !ir_attr_counts(b, &b->attrs[j]))
       j++;
     if (j == b->n_attrs || !hl_attr_equal(&a->attrs[k], &b->attrs[j++]))
       return false;
   }
-  while (j < b->n_attrs && !counts(b, &b->attrs[j]))
+  while (j < b->n_attrs && !ir_attr_counts(b, &b->attrs[j]))
     j++;
   return j == b->n_attrs;
 }

@@ -5,6 +5,7 @@
 #include "cli/json.h"
 #include "cli/load.h"
 #include "hilo/clean.h"
+#include "tool/dumps/clean_journal.h"
 
 typedef struct Report {
   Cli *cli;
@@ -13,22 +14,9 @@ typedef struct Report {
 
 enum { LISTED = 20 };  // duplicates that are named without --verbose
 
-static const char *const states[] = {"kept", "duplicate", "no module", "unreadable"};
-
 static void add_json(HlBuf *out, const HlCleaned *one) {
-  char hash[24];
-  snprintf(hash, sizeof hash, "%016" PRIx64, one->hash);
   json_open(out, NULL, '{');
-  json_text(out, "file", one->file);
-  json_text(out, "state", states[one->state]);
-  json_text(out, "module", one->module);
-  json_int(out, "index", one->index);
-  json_text(out, "out", one->out);
-  json_text(out, "of", one->of);
-  json_text(out, "why", one->why);
-  json_text(out, "hash", hash);
-  json_int(out, "instructions", one->instructions);
-  json_int(out, "elided", one->elided);
+  clean_json(out, one);
   json_bool(out, "earlier", one->is_old);
   json_close(out, '}');
 }

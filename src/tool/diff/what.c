@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hilo/text.h"
+#include "ir/same.h"
 #include "tool/diff/diff.h"
 
 // --- Words ----------------------------------------------------------------------------------------
@@ -74,32 +75,11 @@ bool hl_diff_what_by_text(HlCx *cx, HlStr words, uint32_t *out) {
 
 // --- Attributes -----------------------------------------------------------------------------------
 
-static bool is_empty(const HlAttr *attr) {
-  switch (hl_attr_info[attr->key].kind) {
-  case HL_KIND_OF_INTS:
-  case HL_KIND_OF_SLICES:
-  case HL_KIND_OF_PADDING:
-  case HL_KIND_OF_PAIRS:
-  case HL_KIND_OF_BOOLS: return attr->ints.n == 0;
-  case HL_KIND_OF_SHAPES: return attr->shapes.n == 0;
-  default: return false;
-  }
-}
-
-// What an empty list says is said by none, too; a comparison's type by its operands.
+// What is compared apart does not count here: what controls come first, and what is called.
 bool diff_attr_counts(const HlInst *inst, const HlAttr *attr) {
-  switch (attr->key) {
-  case HL_A_METADATA:
-  case HL_A_ORIGIN:
-  case HL_A_STATISTICS:
-  case HL_A_CONTROL_PREDECESSORS: return false;
-  case HL_A_COMPARISON_TYPE:
-    return inst->n_operands == 0 ||
-           attr->i != hl_default_comparison_type(inst->operands[0]->shape->dtype);
-  default:
-    return hl_attr_info[attr->key].kind != HL_KIND_OF_COMP &&
-           hl_attr_info[attr->key].kind != HL_KIND_OF_COMPS && !is_empty(attr);
-  }
+  const HlAttrKind kind = hl_attr_info[attr->key].kind;
+  return attr->key != HL_A_CONTROL_PREDECESSORS && kind != HL_KIND_OF_COMP &&
+         kind != HL_KIND_OF_COMPS && ir_attr_counts(inst, attr);
 }
 
 static uint32_t what_of(HlAttrKey key) {

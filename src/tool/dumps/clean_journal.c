@@ -169,24 +169,27 @@ static bool add_bytes(HlCx *cx, CleanJournal *j, const HlBuf *bytes) {
   return true;
 }
 
-static void put_entry(HlBuf *out, const CleanEntry *e) {
-  const HlCleaned *w = &e->what;
+void clean_json(HlBuf *out, const HlCleaned *one) {
   char hash[24];
-  snprintf(hash, sizeof hash, "%016" PRIx64, w->hash);
+  snprintf(hash, sizeof hash, "%016" PRIx64, one->hash);
+  json_text(out, "file", one->file);
+  json_text(out, "state", states[one->state]);
+  json_text(out, "module", one->module);
+  json_int(out, "index", one->index);
+  json_text(out, "out", one->out);
+  json_text(out, "of", one->of);
+  json_text(out, "why", one->why);
+  json_text(out, "hash", hash);
+  json_int(out, "instructions", one->instructions);
+  json_int(out, "elided", one->elided);
+}
+
+static void put_entry(HlBuf *out, const CleanEntry *e) {
   json_open(out, NULL, '{');
-  json_text(out, "file", w->file);
+  clean_json(out, &e->what);
   json_int(out, "size", e->size);
   json_int(out, "mtime", e->mtime);
   json_int(out, "of_file", e->n);
-  json_text(out, "state", states[w->state]);
-  json_text(out, "module", w->module);
-  json_int(out, "index", w->index);
-  json_text(out, "out", w->out);
-  json_text(out, "of", w->of);
-  json_text(out, "why", w->why);
-  json_text(out, "hash", hash);
-  json_int(out, "instructions", w->instructions);
-  json_int(out, "elided", w->elided);
   json_int(out, "bytes", e->bytes);
   json_close(out, '}');
 }

@@ -31,5 +31,7 @@ const CleanEntry *clean_journal_find(const CleanJournal *journal, const char *fi
                                      int64_t mtime);
 // Adds all entries of one file, or none of them.
 bool clean_journal_add(HlCx *cx, CleanJournal *journal, const CleanEntry *entries, int n);
+// What became of one, as members of a JSON object: of the journal's lines and of the command's report.
+void clean_json(HlBuf *out, const HlCleaned *one);
 
 #endif
