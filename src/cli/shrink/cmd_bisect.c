@@ -121,7 +121,8 @@ static void report_json(const Job *job, const HlBisection *b) {
   hl_buf_free(&rule);
 }
 
-static int bisect_module(Job *job, const HlFile *file, const HlModule *m) {
+static int bisect_module(void *user, const HlFile *file, const HlModule *m) {
+  Job *job = user;
   Cli *cli = job->cli;
   HlBisection b;
   job->options.recorded = &file->recorded;
@@ -162,37 +163,13 @@ static bool read_options(Cli *cli, Job *job) {
   return true;
 }
 
-static int run_file(Job *job) {
-  Cli *cli = job->cli;
-  HlFile file;
-  HlLoadOptions how = cli_load_options(cli);
-  how.fill_hidden = true;
-  int status = CLI_OK;
-  cli_begin_file(cli, cli->files[0]);
-  if (hl_load(cli->cx, cli->files[0], &how, &file)) {
-    HlModule *m = cli_select(cli, &file, cli->files[0]);
-    if (m) {
-      cli_set_partitions(cli, m);
-      if (cli->json)
-        json_text(&cli->report, "module", m->name->text);
-      status = bisect_module(job, &file, m);
-    } else {
-      status = CLI_USAGE;
-    }
-    hl_file_free(&file);
-  }
-  status = cli_worse(status, cli_end_file(cli));
-  cli_end_report(cli);
-  return status;
-}
-
 static int run(Cli *cli) {
   if (cli->n_files == 0)
     return cli_usage(cli, "no file given");
   Job job = {.cli = cli, .arena = hl_arena_new()};
   int status = CLI_USAGE;
   if (read_options(cli, &job))
-    status = run_file(&job);
+    status = cli_with_module(cli, cli->files[0], bisect_module, &job);
   else
     cli_flush(cli);
   cli_passes_free(&job.passes);

@@ -129,7 +129,8 @@ static int judge(Job *job, const HlModule *m, const HlReduction *r) {
   return CLI_OK;
 }
 
-static void reduce_module(Job *job, const HlFile *file, const HlModule *m) {
+static int reduce_module(void *user, const HlFile *file, const HlModule *m) {
+  Job *job = user;
   Cli *cli = job->cli;
   HlReduction r;
   job->options.recorded = &file->recorded;
@@ -146,12 +147,13 @@ static void reduce_module(Job *job, const HlFile *file, const HlModule *m) {
   else if (ok && r.m)
     report_text(job, &r);
   hl_reduction_free(&r);
-  if (!cli->json)
-    return;
-  json_open(&cli->report, "steps", '[');
-  if (job->steps.n > 0)
-    hl_buf_add(&cli->report, job->steps.at, job->steps.n);
-  json_close(&cli->report, ']');
+  if (cli->json) {
+    json_open(&cli->report, "steps", '[');
+    if (job->steps.n > 0)
+      hl_buf_add(&cli->report, job->steps.at, job->steps.n);
+    json_close(&cli->report, ']');
+  }
+  return CLI_OK;  // what was reported says the rest
 }
 
 // --- Options --------------------------------------------------------------------------------------------
@@ -218,38 +220,13 @@ static const char *where_to_begin(Cli *cli, Job *job) {
   return job->options.out;
 }
 
-static int run_file(Job *job) {
-  Cli *cli = job->cli;
-  HlFile file;
-  HlLoadOptions how = cli_load_options(cli);
-  how.fill_hidden = true;
-  const char *path = where_to_begin(cli, job);
-  int status = CLI_OK;
-  cli_begin_file(cli, cli->files[0]);
-  if (hl_load(cli->cx, path, &how, &file)) {
-    HlModule *m = path == cli->files[0] ? cli_select(cli, &file, path) : file.modules[0];
-    if (m) {
-      cli_set_partitions(cli, m);
-      if (cli->json)
-        json_text(&cli->report, "module", m->name->text);
-      reduce_module(job, &file, m);
-    } else {
-      status = CLI_USAGE;
-    }
-    hl_file_free(&file);
-  }
-  status = cli_worse(status, cli_end_file(cli));
-  cli_end_report(cli);
-  return status;
-}
-
 static int run(Cli *cli) {
   if (cli->n_files == 0)
     return cli_usage(cli, "no file given");
   Job job = {.cli = cli, .arena = hl_arena_new()};
   int status = CLI_USAGE;
   if (read_test(cli, &job) && read_options(cli, &job) && cli_has_partitions(cli))
-    status = run_file(&job);
+    status = cli_with_module(cli, where_to_begin(cli, &job), reduce_module, &job);
   else
     cli_flush(cli);
   cli_passes_free(&job.passes);

@@ -1,6 +1,9 @@
 // cli/shrink/test.c: which module is a bad one.
 #include <string.h>
 
+#include "cli/json.h"
+#include "cli/load.h"
+#include "cli/select.h"
 #include "cli/shrink/test.h"
 
 static bool read_bad(Cli *cli, HlTest *out) {
@@ -108,4 +111,29 @@ bool cli_read_passes(Cli *cli, HlArena *arena, CliPasses *out) {
 
 void cli_passes_free(CliPasses *passes) {
   hl_session_free(passes->session);
+}
+
+// --- The module --------------------------------------------------------------------------------------
+
+int cli_with_module(Cli *cli, const char *path, CliWork *work, void *user) {
+  HlFile file;
+  HlLoadOptions how = cli_load_options(cli);
+  how.fill_hidden = true;
+  int status = CLI_OK;
+  cli_begin_file(cli, cli->files[0]);
+  if (hl_load(cli->cx, path, &how, &file)) {
+    HlModule *m = path == cli->files[0] ? cli_select(cli, &file, path) : file.modules[0];
+    if (m) {
+      cli_set_partitions(cli, m);
+      if (cli->json)
+        json_text(&cli->report, "module", m->name->text);
+      status = work(user, &file, m);
+    } else {
+      status = CLI_USAGE;
+    }
+    hl_file_free(&file);
+  }
+  status = cli_worse(status, cli_end_file(cli));
+  cli_end_report(cli);
+  return status;
 }

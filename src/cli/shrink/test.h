@@ -44,4 +44,9 @@ typedef struct CliPasses {
 bool cli_read_passes(Cli *cli, HlArena *arena, CliPasses *out);
 void cli_passes_free(CliPasses *passes);
 
+// Loads a file, says its module's name in the report, which is begun and ended around it, and hands the module that --module
+// names (of a file that is not the call's, its first) to `work`. The exit status.
+typedef int CliWork(void *user, const HlFile *file, const HlModule *m);
+int cli_with_module(Cli *cli, const char *path, CliWork *work, void *user);
+
 #endif
