@@ -13,6 +13,7 @@
 #include "hilo/clean.h"
 #include "hilo/text.h"
 #include "hilo/verify.h"
+#include "support/folder.h"
 
 static const char one[] = "HloModule jit_f\n\nsum {\n  x = f32[] parameter(0)\n  y = f32[] "
                           "parameter(1)\n  ROOT s = f32[] add(x, y)\n}\n\n"
@@ -61,12 +62,12 @@ static void keeps_what_it_computes(void **state) {
 // --- Files --------------------------------------------------------------------------------------
 
 typedef struct Job {
-  char folder[64];
+  char folder[FOLDER_ROOM];
   int kept, duplicates;
 } Job;
 
 static void put(const Job *job, const char *name, const char *text) {
-  char path[256];
+  char path[512];
   snprintf(path, sizeof path, "%s/%s", job->folder, name);
   FILE *file = fopen(path, "w");
   assert_non_null(file);
@@ -76,8 +77,7 @@ static void put(const Job *job, const char *name, const char *text) {
 
 static int make_folder(void **state) {
   Job *job = calloc(1, sizeof *job);
-  strcpy(job->folder, "/tmp/hilo-clean-XXXXXX");
-  if (!mkdtemp(job->folder))
+  if (!folder_make(job->folder, "clean"))
     return 1;
   put(job, "a.hlo", one);
   put(job, "b.hlo", two);
@@ -87,11 +87,9 @@ static int make_folder(void **state) {
 
 static int drop_folder(void **state) {
   Job *job = *state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", job->folder);
-  const int status = system(command);
+  const bool gone = folder_remove(job->folder);
   free(job);
-  return status;
+  return !gone;
 }
 
 static void count(void *user, const HlCleaned *cleaned, int64_t k, int64_t n) {
@@ -102,7 +100,7 @@ static void count(void *user, const HlCleaned *cleaned, int64_t k, int64_t n) {
 
 static bool clean(HlCx *cx, void *user) {
   Job *job = user;
-  char out[128];
+  char out[512];
   const char *in = job->folder;
   snprintf(out, sizeof out, "%s/out", job->folder);
   const HlCleanOptions options = {.folder = out, .load.verify = true};
@@ -116,7 +114,7 @@ static void without_memory(void **state) {
   int failed = 0;
   for (int n = 1, done = 0; !done; n++) {
     HlCx *cx = hl_cx_new();
-    char command[128];
+    char command[512];
     snprintf(command, sizeof command, "rm -rf %s/out", job->folder);
     assert_int_equal(system(command), 0);
     hl_cx_limits(cx)->fail_allocation = n;

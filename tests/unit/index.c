@@ -12,6 +12,7 @@
 
 #include "hilo/index.h"
 #include "hilo/text.h"
+#include "support/folder.h"
 #include "tool/dumps/index.h"
 
 static const char before[] = "HloModule jit_f\n\nENTRY main {\n"
@@ -33,11 +34,11 @@ static const char after[] = "HloModule jit_f, is_scheduled=true\n\nfused {\n"
                             "source_line=4}\n}\n";
 
 typedef struct Folder {
-  char path[64];
+  char path[FOLDER_ROOM];
 } Folder;
 
 static void put(const Folder *folder, const char *name, const char *text) {
-  char path[256];
+  char path[512];
   snprintf(path, sizeof path, "%s/%s", folder->path, name);
   FILE *file = fopen(path, "w");
   assert_non_null(file);
@@ -47,8 +48,7 @@ static void put(const Folder *folder, const char *name, const char *text) {
 
 static int make_folder(void **state) {
   Folder *folder = malloc(sizeof *folder);
-  strcpy(folder->path, "/tmp/hilo-index-XXXXXX");
-  if (!mkdtemp(folder->path))
+  if (!folder_make(folder->path, "index"))
     return 1;
   put(folder, "module_0000.jit_f.before_optimizations.txt", before);
   put(folder, "module_0000.jit_f.cpu_after_optimizations.txt", after);
@@ -58,11 +58,9 @@ static int make_folder(void **state) {
 
 static int drop_folder(void **state) {
   Folder *folder = *state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", folder->path);
-  const int status = system(command);
+  const bool gone = folder_remove(folder->path);
   free(folder);
-  return status;
+  return !gone;
 }
 
 static void need_sqlite(void) {

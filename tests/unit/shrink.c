@@ -13,6 +13,7 @@
 #include "hilo/reduce.h"
 #include "hilo/text.h"
 #include "hilo/verify.h"
+#include "support/folder.h"
 
 // --- Passes that misbehave -------------------------------------------------------------------------------
 
@@ -60,27 +61,24 @@ static const char text[] = "HloModule m\n\n"
 typedef struct World {
   HlCx *cx;
   HlModule *m;
-  char folder[64];
+  char folder[FOLDER_ROOM];
 } World;
 
 static int set_up(void **state) {
   World *w = calloc(1, sizeof *w);
   w->cx = hl_cx_new();
   w->m = hl_text_parse(w->cx, text);
-  strcpy(w->folder, "/tmp/hilo-shrink.XXXXXX");
   *state = w;
-  return !w->m || !mkdtemp(w->folder);
+  return !w->m || !folder_make(w->folder, "shrink");
 }
 
 static int tear_down(void **state) {
   World *w = *state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", w->folder);
-  const int status = system(command);
+  const bool gone = folder_remove(w->folder);
   hl_module_free(w->m);
   hl_cx_free(w->cx);
   free(w);
-  return status;
+  return !gone;
 }
 
 static void bisect(World *w, const char *passes, const HlTest *test, HlBisection *out) {
@@ -178,7 +176,7 @@ static char *reduced(World *w, int jobs, Road *road) {
                        .same_pass = true,
                        .seed = 42,
                        .time_limit = 20};
-  char out[128];
+  char out[512];
   snprintf(out, sizeof out, "%s/out.hlo", w->folder);
   const HlReduceOptions how = {
       .out = out, .jobs = jobs, .keep_names = true, .step = step, .user = road};
@@ -211,7 +209,7 @@ static void jobs_change_nothing(void **state) {
 
 static void a_good_module_stays(void **state) {
   World *w = *state;
-  char out[128];
+  char out[512];
   const char *const never[] = {"true"};
   const HlTest test = {.ask = HL_ASK_COMMAND, .command = never, .n_command = 1};
   snprintf(out, sizeof out, "%s/out.hlo", w->folder);
@@ -226,7 +224,7 @@ static void a_good_module_stays(void **state) {
 
 static void the_time_is_up(void **state) {
   World *w = *state;
-  char out[128];
+  char out[512];
   const char *const slow[] = {"sleep 0.3; exit 1"};
   const HlTest test = {.ask = HL_ASK_COMMAND, .command = slow, .n_command = 1};
   snprintf(out, sizeof out, "%s/out.hlo", w->folder);
