@@ -10,7 +10,7 @@
 
 #include "cpu/pool/alloc.h"
 #include "hilo/session.h"
-#include "pjrt/c_api.h"
+#include "pjrt/c_extensions.h"
 #include "pjrt/dispatch.h"
 
 #define PJRT_FUNCTION(name, size) PJRT_Error *PJRT_##name(PJRT_##name##_Args *args);
