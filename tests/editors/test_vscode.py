@@ -60,7 +60,7 @@ def main():
         subprocess.run(["node", "--check", os.path.join(FOLDER, package["main"])], check=True)
         drive(os.path.abspath(os.path.join(FOLDER, package["main"])))
     else:
-        print("no node: the extension's script was not run")
+        print("skipped: node is not installed (nodejs): the script of the extension was not run")
     print(f"{len(ops)} ops, {len(contributes['grammars'])} grammars")
 
 
