@@ -47,6 +47,7 @@ typedef struct HlLoadOptions {
   bool trees_only;             // MLIR stays as it is: no modules are made
   bool jaxprs_without_types;   // are kept as they are: HlFile.jaxpr; else they are refused where nothing says their types
   bool verify;                 // what is not valid is refused, every broken rule reported, as hl_verify and hl_ml_verify do
+  bool structure;              // without verify: still refused is HLO that is not even a graph, which can be printed and no more
   HlDialect dialect;           // the modules are to be written as this release of XLA does; UNTOLD: as they were read
 } HlLoadOptions;
 

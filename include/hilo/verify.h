@@ -11,6 +11,8 @@ extern "C" {
 typedef struct HlVerifyOptions { // all false as XLA's own defaults
   bool layout_sensitive, broadcast_order, allow_unbounded, bitcast_size;
   HlSwitch allow_mixed_precision;  // usually for modules with tiled layouts only, as the compilers that make them allow
+  // No more than what every pass leans on: the graph's structure, and that computations take what their callers give.
+  bool structure_only;
 } HlVerifyOptions;
 
 // Reports every broken rule; true if there is none. Options may be NULL.

@@ -60,6 +60,7 @@ static int convert(Cli *cli, const Form *form, HlTextOptions *options) {
   HlBuf out = {0};
   HlLoadOptions how = cli_load_options(cli);
   how.trees_only = stays_mlir(cli, form);
+  how.structure = false;  // what can be read can be written
   if (!hl_load(cli->cx, cli->files[0], &how, &file) || !lower_other(cli, form, &file) ||
       !normalize(cli, &file, options)) {
     hl_file_free(&file);

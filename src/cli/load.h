@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 
 #define CLI_LOAD_OPTIONS                                                                   \
-  {"--no-verify", NULL, "take what it reads without asking whether it is valid"},          \
+  {"--no-verify", NULL, "take what it reads, if it is a graph, without asking whether it is valid"},          \
   {"--entry", "NAME",                                                                      \
    "of MLIR: the function to take; default: main, else all without parameters"},           \
   {                                                                                        \

@@ -30,6 +30,7 @@ HlLoadOptions cli_load_options(const Cli *cli) {
                          .args = cli_value(cli, "--args"),
                          .consts_as_parameters = !cli_value(cli, "--args"),
                          .verify = !cli_flag(cli, "--no-verify"),
+                         .structure = true,
                          .dialect = dialect};
 }
 

@@ -65,9 +65,7 @@ const HlShape *infer_called(const HlInfer *q) {
   InferComp comp;
   if (!infer_comp(q, 0, &comp))
     return NULL;
-  // A fusion may have operands that its body does not take.
-  bool fusion = q->inst->op == HL_OP_FUSION;
-  if (fusion ? comp.n_params > q->n : comp.n_params != q->n)
+  if (comp.n_params != q->n)
     return hl_infer_error(
         q,
         "%s applied function arity must match number of arguments; got: arity: %d "

@@ -170,11 +170,12 @@ static bool read_source(HlCx *cx, HlSource *source, const HlLoadOptions *options
   return refuse(cx, source, out->format);
 }
 
-static bool is_valid(HlCx *cx, const HlFile *file) {
+static bool is_valid(HlCx *cx, const HlFile *file, const HlLoadOptions *asked) {
+  const HlVerifyOptions options = {.structure_only = !asked->verify};
   bool ok = true;
-  for (int k = 0; k < file->n; k++)
-    ok = hl_verify(cx, file->modules[k], NULL) && ok;
-  for (int k = 0; k < file->n_trees; k++)
+  for (int k = 0; k < file->n && (asked->verify || asked->structure); k++)
+    ok = hl_verify(cx, file->modules[k], &options) && ok;
+  for (int k = 0; k < file->n_trees && asked->verify; k++)
     ok = hl_ml_verify(cx, file->trees[k]) && ok;
   return ok;
 }
@@ -183,7 +184,7 @@ static bool load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options
   static const HlLoadOptions none = {0};
   *out = (HlFile){0};
   options = options ? options : &none;
-  if (!read_source(cx, source, options, out) || (options->verify && !is_valid(cx, out)))
+  if (!read_source(cx, source, options, out) || !is_valid(cx, out, options))
     return false;
   for (int k = 0; options->dialect && k < out->n; k++)
     hl_set_dialect(out->modules[k], options->dialect);
