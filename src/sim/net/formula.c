@@ -1,0 +1,318 @@
+// sim/net/formula.c: exchanges by formula: rounds x latency + bytes / bandwidth + bytes reduced / the speed of that.
+//
+// What an algorithm does is three numbers (Work), in Hockney's model; what a group of the system makes of them is a latency and a
+// bandwidth (Wire), where its messages have their links to themselves or share them evenly. Groups along one level have a
+// formula by most algorithms; groups over several have one by "levels" and "torus", stage by stage. Whatever else there is
+// has none here: rounds are solved then (exchange.c).
+
+#include "sim/net/net.h"
+
+typedef struct Work {
+  double rounds, bytes, reduced;   // one after another, of one member
+} Work;
+
+typedef struct Wire {
+  double latency;                  // of one message between neighbours
+  double bandwidth;                // that it gets
+} Wire;
+
+// --- What links give ----------------------------------------------------------------------------------------
+
+static bool is_cycle(const HlSystem *s, const NetAxis *a) {
+  return s->level[a->level].shape == HL_NET_RING && a->count * a->stride == s->level[a->level].n;
+}
+
+static bool is_bus(const HlNetLevel *l) {
+  return l->shape == HL_NET_RING || l->shape == HL_NET_LINE;
+}
+
+// All reach all in the same time, over links of their own.
+static bool is_uniform(const HlNetLevel *l) {
+  return l->shape == HL_NET_SWITCH || l->shape == HL_NET_FULL;
+}
+
+// Messages of the other groups, and of other members below the same place, on one link; 0: not the same on all.
+static double crowd(const HlSystem *s, const NetGroup *g, const NetAxis *a, int64_t inner) {
+  const HlNetLevel *l = &s->level[a->level];
+  if (g->groups > 1 && !g->tiles)
+    return 0;
+  double n = 1;
+  if (is_bus(l) && g->tiles)
+    n = (double)a->stride;
+  else if (!is_bus(l) && !is_uniform(l) && a->stride > 1)
+    return 0;
+  if (l->shared)
+    n *= g->tiles ? (double)net_below(s, a->level) : (double)inner;
+  return n;
+}
+
+// Between neighbours, the last and the first too if `around`.
+static bool wire_of(const HlSystem *s, const NetGroup *g, const NetAxis *a, int64_t inner, bool around, Wire *out) {
+  const HlNetLevel *l = &s->level[a->level];
+  const double n = crowd(s, g, a, inner);
+  if (n == 0)
+    return false;
+  const int64_t last = a->first + (a->count - 1) * a->stride;
+  double latency = 0;
+  const int64_t pairs = is_bus(l) || is_uniform(l) ? 1 : a->count - 1;
+  for (int64_t k = 0; k < pairs; k++) {
+    const double one = net_level_latency(l, a->first + k * a->stride, a->first + (k + 1) * a->stride);
+    latency = one > latency ? one : latency;
+  }
+  const double home = around ? net_level_latency(l, last, a->first) : 0;
+  const bool far = !is_bus(l) && !is_uniform(l) && l->far_bandwidth < l->bandwidth;
+  out->latency = home > latency ? home : latency;
+  out->bandwidth = (far ? l->far_bandwidth : l->bandwidth) * s->efficiency / n;
+  return true;
+}
+
+static double seconds_of(const HlSystem *s, Work work, Wire wire) {
+  return work.rounds * wire.latency + work.bytes / wire.bandwidth + (s->reduce > 0 ? work.reduced / s->reduce : 0);
+}
+
+// --- What algorithms do -------------------------------------------------------------------------------------
+
+static double twice(const NetSchedule *x) {
+  return x->kind == HL_ALL_REDUCE ? 2 : 1;
+}
+
+static double ring_reduced(const NetSchedule *x, double part) {
+  return x->kind == HL_ALL_GATHER || x->kind == HL_ALL_TO_ALL ? 0 : part;
+}
+
+// Who stands in the middle of a line of p gets pieces from both sides for half of the rounds, and all wait for it.
+static double line_pieces(int64_t p) {
+  return (double)(p - 1 + (p - 1) / 2);
+}
+
+static Work ring_work(const NetSchedule *x, bool both) {
+  const double p = (double)x->n, n = x->bytes;
+  const double part = (p - 1) / p * n / (both ? 2 : 1);
+  if (x->kind == HL_ALL_TO_ALL) {
+    const double far = both ? (double)(x->n / 2) : p - 1;   // the longer way's blocks
+    return (Work){far, far * (far + 1) / 2 * n / p, 0};
+  }
+  return (Work){twice(x) * (p - 1), twice(x) * part, ring_reduced(x, part)};
+}
+
+static Work doubling_work(const NetSchedule *x) {
+  const double p = (double)x->n, n = x->bytes, log = net_log2(x->n), part = (p - 1) / p * n;
+  if (x->kind != HL_ALL_REDUCE)
+    return (Work){log, part, ring_reduced(x, part)};
+  if (x->how == HL_HOW_HALVING)
+    return (Work){2 * log, 2 * part, part};
+  return (Work){log, log * n, log * n};
+}
+
+static Work bruck_work(const NetSchedule *x) {
+  const double p = (double)x->n, log = net_log2(x->n);
+  if (x->kind == HL_ALL_GATHER)
+    return (Work){log, (p - 1) / p * x->bytes, 0};
+  double blocks = 0;                 // bits that are set in 0 to p-1
+  for (int64_t k = 0; k < x->n; k++)
+    for (int64_t bits = k; bits; bits &= bits - 1)
+      blocks++;
+  return (Work){log, blocks / p * x->bytes, 0};
+}
+
+static Work tree_work(const NetSchedule *x) {
+  const double p = (double)x->n, n = x->bytes, log = net_log2(x->n);
+  switch (x->kind) {
+    case HL_ALL_REDUCE:
+      return (Work){2 * log, 2 * log * n, log * n};
+    case HL_BARRIER:
+      return (Work){2 * log, 0, 0};
+    case HL_BROADCAST:
+      return (Work){log, log * n, 0};
+    case HL_REDUCE_TO_ONE:
+      return (Work){log, log * n, log * n};
+    default:
+      return (Work){log, (p - 1) / p * n, 0};
+  }
+}
+
+static Work direct_work(const NetSchedule *x) {
+  const double p = (double)x->n, n = x->bytes, part = (p - 1) / p * n;
+  switch (x->kind) {
+    case HL_BROADCAST:
+      return (Work){p - 1, (p - 1) * n, 0};
+    case HL_REDUCE_TO_ONE:
+      return (Work){p - 1, (p - 1) * n, (p - 1) * n};
+    case HL_GATHER_TO_ONE:
+    case HL_SCATTER_FROM_ONE:
+      return (Work){p - 1, part, 0};
+    default:
+      return (Work){twice(x) * (p - 1), twice(x) * part, ring_reduced(x, part)};
+  }
+}
+
+static Work chain_work(const NetSchedule *x) {
+  const double m = (double)x->chunks, rounds = (double)x->n - 2 + m;
+  return (Work){rounds, rounds * x->bytes / m, x->kind == HL_REDUCE_TO_ONE ? rounds * x->bytes / m : 0};
+}
+
+// --- Groups along one level --------------------------------------------------------------------------------
+
+// Around a cycle each with each, in turn: message k goes over k links, or the other way over p - k, with as many others on each.
+static bool direct_on_cycle(const HlSystem *s, const NetGroup *g, const NetSchedule *x, double *seconds) {
+  const NetAxis *a = &g->axis[0];
+  Wire wire;
+  if (!is_cycle(s, a) || a->stride > 1 || x->kind >= HL_BROADCAST || !wire_of(s, g, a, 1, true, &wire))
+    return false;
+  const double p = (double)x->n, hops = (double)(x->n * x->n / 4);
+  Work work = direct_work(x);
+  work.rounds = twice(x) * hops;
+  work.bytes = twice(x) * hops * x->bytes / p;
+  *seconds = seconds_of(s, work, wire);
+  return true;
+}
+
+static bool both_ways(const HlSystem *s, const NetGroup *g, const NetSchedule *x, double *seconds) {
+  const NetAxis *a = &g->axis[0];
+  const HlNetLevel *l = &s->level[a->level];
+  Wire wire;
+  if ((!is_cycle(s, a) && !is_uniform(l)) || !wire_of(s, g, a, 1, true, &wire))
+    return false;
+  const bool own = is_cycle(s, a) ? x->n > 2 || a->stride == 1 : l->shape == HL_NET_FULL && x->n > 2;
+  if (is_cycle(s, a) && x->n == 2)
+    return false;                    // both halves take the same link
+  if (!own && x->kind == HL_ALL_TO_ALL)
+    return false;
+  if (is_uniform(l) && x->kind == HL_ALL_TO_ALL && x->n % 2 == 0)
+    return false;
+  Work work = ring_work(x, true);
+  if (!own)
+    work.bytes *= 2;
+  *seconds = seconds_of(s, work, wire);
+  return true;
+}
+
+static bool along_one(const HlSystem *s, const NetGroup *g, const NetSchedule *x, double *seconds) {
+  const NetAxis *a = &g->axis[0];
+  const HlNetLevel *l = &s->level[a->level];
+  Wire wire;
+  Work work;
+  switch (x->how) {
+    case HL_HOW_RING:
+      work = ring_work(x, false);
+      break;
+    case HL_HOW_LINE:
+      work = ring_work(x, false);
+      work.reduced = ring_reduced(x, line_pieces(x->n) / (double)x->n * x->bytes);
+      break;
+    case HL_HOW_CHAIN:
+      if (!is_bus(l) && !is_uniform(l))
+        return false;                // short links wait for long ones only now and then
+      work = chain_work(x);
+      break;
+    case HL_HOW_BOTH_WAYS:
+      return both_ways(s, g, x, seconds);
+    case HL_HOW_DIRECT:
+      if (x->kind == HL_PERMUTE)
+        return false;
+      if (is_bus(l))
+        return direct_on_cycle(s, g, x, seconds);
+      work = direct_work(x);
+      break;
+    case HL_HOW_DOUBLING:
+    case HL_HOW_HALVING:
+      work = doubling_work(x);
+      break;
+    case HL_HOW_BRUCK:
+      work = bruck_work(x);
+      break;
+    case HL_HOW_TREE:
+      work = tree_work(x);
+      break;
+    case HL_HOW_DISSEMINATION:
+      work.rounds = net_log2(x->n);
+      work.bytes = work.reduced = x->kind == HL_BARRIER ? 0 : work.rounds * x->bytes;
+      break;
+    default:
+      return false;
+  }
+  const bool steps = x->how == HL_HOW_RING || x->how == HL_HOW_LINE || x->how == HL_HOW_CHAIN;
+  if (!steps && !is_uniform(l))
+    return false;
+  // Both neighbours of a line's member send over its one link of a switch.
+  if (x->how == HL_HOW_LINE && !is_bus(l))
+    return false;
+  if (!wire_of(s, g, a, 1, x->how == HL_HOW_RING, &wire))
+    return false;
+  *seconds = seconds_of(s, work, wire);
+  return true;
+}
+
+// --- Stages ---------------------------------------------------------------------------------------------------
+
+static bool same_axis(const NetStage *a, const NetStage *b) {
+  return a->axis.level == b->axis.level;
+}
+
+// Streams whose messages are on the same links in this stage.
+static double sharers(const HlSystem *s, const NetSchedule *x, int stream, int at) {
+  const NetStage *own = &x->stage[stream][at];
+  int n = 0;
+  for (int k = 0; k < x->streams; k++) {
+    const NetStage *other = &x->stage[k][at];
+    n += same_axis(own, other) && (other->way == own->way || own->line || !is_cycle(s, &own->axis) || own->axis.count == 2);
+  }
+  return n;
+}
+
+static double full_hops(int64_t p) {
+  return (double)(p * p / 4);
+}
+
+static bool stage_seconds(const HlSystem *s, const NetGroup *g, const NetSchedule *x, int stream, int at, double *out) {
+  const NetStage *t = &x->stage[stream][at];
+  const HlNetLevel *l = &s->level[t->axis.level];
+  const double p = (double)t->axis.count, piece = t->bytes / p;
+  Wire wire;
+  if (!wire_of(s, g, &t->axis, t->inner, !t->line, &wire))
+    return false;
+  wire.bandwidth /= sharers(s, x, stream, at);
+  Work work = {p - 1, (p - 1) * piece, t->kind == HL_REDUCE_SCATTER ? (p - 1) * piece : 0};
+  if (t->line && t->kind == HL_REDUCE_SCATTER)
+    work.reduced = line_pieces(t->axis.count) * piece;
+  if (t->kind == HL_ALL_TO_ALL && !is_uniform(l)) {
+    if (!is_cycle(s, &t->axis) || t->axis.stride > 1)
+      return false;
+    work.rounds = full_hops(t->axis.count);
+    work.bytes = full_hops(t->axis.count) * piece;
+  }
+  *out = seconds_of(s, work, wire);
+  return true;
+}
+
+// Streams take turns on the axes of a torus: where those are alike they never meet.
+static bool by_stages(const HlSystem *s, const NetGroup *g, const NetSchedule *x, double *seconds) {
+  *seconds = 0;
+  for (int at = 0; at < x->n_stages; at++) {
+    double longest = 0;
+    for (int stream = 0; stream < x->streams; stream++) {
+      double one;
+      if (x->stage[stream][at].rounds != x->stage[0][at].rounds || !stage_seconds(s, g, x, stream, at, &one))
+        return false;
+      longest = one > longest ? one : longest;
+    }
+    *seconds += longest;
+  }
+  return true;
+}
+
+static double messages_of(const NetSchedule *x) {
+  return (double)x->n * (double)x->streams * (double)x->rounds;
+}
+
+bool net_formula(const HlSystem *s, const NetSchedule *x, const NetGroup *g, HlExchangeTime *out) {
+  double seconds = 0;
+  if (g->n > 1) {
+    const bool stages = x->how == HL_HOW_TORUS || x->how == HL_HOW_LEVELS;
+    if (!g->grid || !(stages ? by_stages(s, g, x, &seconds) : g->n_axes == 1 && along_one(s, g, x, &seconds)))
+      return false;
+    seconds += s->start;
+  }
+  *out = (HlExchangeTime){.seconds = seconds, .rounds = x->rounds, .messages = (int64_t)(messages_of(x) * (double)g->groups)};
+  return true;
+}
