@@ -323,15 +323,22 @@ static bool time_best(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExcha
          hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "no algorithm fits this %s", hl_exchange_text(what->kind));
 }
 
+bool net_time(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what, const NetGroup *g, HlExchangeTime *out) {
+  const HlMark mark = hl_arena_mark(arena);
+  NetSchedule *schedule = HL_NEW(arena, NetSchedule);
+  const bool ok = what->how == HL_HOW_BEST ? time_best(cx, arena, s, what, g, out)
+                                           : time_one(cx, arena, s, what, g, what->how, out);
+  if (ok && g->n > 1 && net_schedule(cx, arena, s, what, g, out->how, schedule))
+    out->sent = sent_by(schedule, g->n / 2);
+  hl_arena_release(arena, mark);
+  return ok;
+}
+
 bool hl_exchange_time(HlCx *cx, const HlSystem *s, const HlExchange *what, HlExchangeTime *out) {
   HlArena *arena = hl_arena_new();
   NetGroup g;
-  NetSchedule *schedule = HL_NEW(arena, NetSchedule);
-  bool ok = net_group(cx, arena, s, what, &g) &&
-            (what->how == HL_HOW_BEST ? time_best(cx, arena, s, what, &g, out)
-                                      : time_one(cx, arena, s, what, &g, what->how, out));
-  if (ok && g.n > 1 && net_schedule(cx, arena, s, what, &g, out->how, schedule))
-    out->sent = sent_by(schedule, g.n / 2);
+  *out = (HlExchangeTime){0};
+  const bool ok = net_group(cx, arena, s, what, &g) && net_time(cx, arena, s, what, &g, out);
   hl_arena_free(arena);
   return ok;
 }

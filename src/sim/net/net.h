@@ -99,6 +99,9 @@ bool net_flows_next(NetFlows *flows, double *at, uint64_t *tag);   // false: all
 // False, nothing reported: links are shared in a way that no formula says.
 bool net_formula(const HlSystem *s, const NetSchedule *schedule, const NetGroup *g, HlExchangeTime *out);
 
+// hl_exchange_time of a group that is looked at once for many exchanges (exchange.c).
+bool net_time(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what, const NetGroup *g, HlExchangeTime *out);
+
 // --- ASTRA-sim's network files (astra.c) ---
 bool net_is_astra(const HlSource *source);
 const HlSystem *net_read_astra(HlCx *cx, HlArena *arena, const HlSource *source);

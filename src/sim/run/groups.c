@@ -1,0 +1,133 @@
+// sim/run/groups.c: which devices exchange with each other, by an instruction's replica groups or pairs.
+//
+// Device = replica * partitions + partition, as XLA assigns them. A program that is run on more devices than it was made for
+// is taken for several copies of it that share what all devices share: a group of all becomes one of all there are, any
+// other is there once for each copy.
+
+#include "sim/run/run.h"
+
+typedef struct Devices {
+  int64_t replicas, partitions, all, copies;
+} Devices;
+
+static Devices devices_of(const HlProgramBuilder *b, const HlModule *m) {
+  Devices d = {m->replica_count > 0 ? m->replica_count : 1, m->num_partitions > 0 ? m->num_partitions : 1, 0, 1};
+  d.all = d.replicas * d.partitions;
+  d.copies = b->program->devices / d.all > 0 ? b->program->devices / d.all : 1;
+  return d;
+}
+
+static int64_t ids_of(const Devices *d, HlGroupMode mode) {
+  return mode == HL_CROSS_PARTITION ? d->partitions : mode == HL_FLATTENED ? d->all : d->replicas;
+}
+
+typedef VEC(int64_t) Members;
+
+// The devices of one group of ids, once for each replica or partition that is meant by itself.
+static void add_group(HlArena *arena, const Devices *d, HlGroupMode mode, HlI64s ids, int64_t copy, Members *out) {
+  const int64_t base = copy * d->all;
+  const int64_t alone = mode == HL_CROSS_PARTITION ? d->replicas : mode == HL_CROSS_REPLICA ? d->partitions : 1;
+  for (int64_t k = 0; k < alone; k++)
+    for (int i = 0; i < ids.n; i++) {
+      const int64_t id = ids.at[i];
+      if (mode == HL_CROSS_BOTH) {
+        for (int64_t p = 0; p < d->partitions; p++)
+          vec_push_in(arena, out, base + id * d->partitions + p);
+      } else {
+        vec_push_in(arena, out, base + (mode == HL_FLATTENED ? id
+                                        : mode == HL_CROSS_PARTITION ? k * d->partitions + id
+                                                                     : id * d->partitions + k));
+      }
+    }
+}
+
+static HlI64s all_ids(HlArena *arena, int64_t n) {
+  int64_t *ids = HL_ARRAY(arena, int64_t, n);
+  for (int64_t k = 0; k < n; k++)
+    ids[k] = k;
+  return (HlI64s){ids, (int)n};
+}
+
+static HlI64Lists lists_of(HlArena *arena, const HlInst *inst, int64_t n_ids) {
+  const HlGroups *groups = hl_attr_ptr(inst, HL_A_REPLICA_GROUPS);
+  HlI64Lists lists = groups ? hl_groups_lists(arena, groups) : (HlI64Lists){NULL, 0};
+  for (int k = 0; k < lists.n; k++)
+    if (lists.at[k].n > 0)
+      return lists;
+  HlI64s *all = HL_NEW(arena, HlI64s);
+  *all = all_ids(arena, n_ids);
+  return (HlI64Lists){all, 1};
+}
+
+static bool check_lists(HlCx *cx, const HlInst *inst, HlI64Lists lists, int64_t n_ids) {
+  for (int k = 0; k < lists.n; k++) {
+    if (lists.at[k].n != lists.at[0].n)
+      return hl_error_kind(cx, HL_UNSUPPORTED, hl_pos(inst), "%s: groups of %d and of %d members are not simulated", inst->name->text,
+                           lists.at[0].n, lists.at[k].n);
+    for (int i = 0; i < lists.at[k].n; i++)
+      if (lists.at[k].at[i] < 0 || lists.at[k].at[i] >= n_ids)
+        return hl_inst_error(cx, inst, "replica_groups name %lld, but there are only %lld", (long long)lists.at[k].at[i],
+                             (long long)n_ids);
+  }
+  return true;
+}
+
+static int make_groups(HlProgramBuilder *b, const Devices *d, HlGroupMode mode, HlI64Lists lists) {
+  Members members = {0};
+  HlI64Lists once = lists;
+  int64_t width = lists.at[0].n;
+  if (mode == HL_CROSS_BOTH)
+    width *= d->partitions;
+  if (lists.n == 1 && width == d->all && d->copies > 1) {
+    for (int64_t copy = 0; copy < d->copies; copy++)
+      add_group(b->arena, d, mode, once.at[0], copy, &members);
+    width *= d->copies;
+  } else {
+    for (int64_t copy = 0; copy < d->copies; copy++)
+      for (int k = 0; k < lists.n; k++)
+        add_group(b->arena, d, mode, lists.at[k], copy, &members);
+  }
+  return hl_program_groups(b, (HlDeviceGroups){members.n / width, width, members.at});
+}
+
+bool run_groups(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, HlGroupMode mode, int *out) {
+  const Devices d = devices_of(b, inst->comp->module);
+  const int64_t n_ids = ids_of(&d, mode);
+  const HlI64Lists lists = lists_of(b->arena, inst, n_ids);
+  if (!check_lists(cx, inst, lists, n_ids))
+    return false;
+  *out = make_groups(b, &d, mode, lists);
+  return true;
+}
+
+static void add_pair(const Devices *d, HlGroupMode mode, int64_t from, int64_t to, int64_t base, int64_t *target) {
+  if (mode == HL_CROSS_PARTITION)
+    for (int64_t r = 0; r < d->replicas; r++)
+      target[base + r * d->partitions + from] = base + r * d->partitions + to;
+  else if (mode == HL_FLATTENED)
+    target[base + from] = base + to;
+  else
+    for (int64_t p = 0; p < d->partitions; p++)
+      target[base + from * d->partitions + p] = base + to * d->partitions + p;
+}
+
+bool run_pairs(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, int *groups, const int64_t **target) {
+  const Devices d = devices_of(b, inst->comp->module);
+  const HlGroupMode mode = hl_group_mode(inst);
+  const int64_t n_ids = ids_of(&d, mode), all = d.all * d.copies;
+  const HlI64s pairs = hl_attr_ints(inst, HL_A_SOURCE_TARGET_PAIRS);
+  int64_t *to = HL_ARRAY(b->arena, int64_t, all);
+  for (int64_t k = 0; k < all; k++)
+    to[k] = -1;
+  for (int k = 0; k + 1 < pairs.n; k += 2) {
+    const int64_t from = pairs.at[k], end = pairs.at[k + 1];
+    if (from < 0 || from >= n_ids || end < 0 || end >= n_ids)
+      return hl_inst_error(cx, inst, "source_target_pairs go outside %lld ids", (long long)n_ids);
+    for (int64_t copy = 0; copy < d.copies; copy++)
+      add_pair(&d, mode, from, end, copy * d.all, to);
+  }
+  const HlI64s ids = all_ids(b->arena, all);
+  *groups = hl_program_groups(b, (HlDeviceGroups){1, all, ids.at});
+  *target = to;
+  return true;
+}

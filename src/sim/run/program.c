@@ -1,0 +1,358 @@
+// sim/run/program.c: a module as a program of steps.
+//
+// Computations are walked in the order in which a device runs them: their schedule, or the order they are written in.
+// Calls and conditionals stand there as what they run (of a conditional the branch that takes longest), loops as often as they
+// turn, or once with `times` where that would be too much. What only names values takes no step. Between two steps
+// nothing else has to be said of dependences: a device does one thing at a time, and what runs beside it is waited for where it is
+// said so, or, with HL_OVERLAP_ALL, by the first step that needs the result.
+
+#include <string.h>
+
+#include "sim/run/run.h"
+
+typedef VEC(int) Pending;      // steps that run beside and have not been waited for
+
+typedef struct Walk {
+  HlCx *cx;
+  HlArena *arena;
+  HlProgramBuilder *b;
+  const HlProgramOptions *o;
+  HlTimes times;
+  double factor;               // loops around that are not written out
+  int64_t live, parameters;
+  int depth;
+  int64_t unrolled;
+  bool failed;
+} Walk;
+
+// What is known of the values of one computation in one walk through it.
+typedef struct Frame {
+  const HlComp *comp;
+  HlInst **order;
+  int32_t *last;               // by id: the place in the order of the last that uses it
+  int32_t *first_free, *next_free;  // of a place: those that end there, by id + 1
+  Pending *pending;            // by id
+} Frame;
+
+static bool is_wire(const HlInst *inst) {
+  return hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_GIVEN) || hl_op_is((HlOp)inst->op, HL_T_CONTROL);
+}
+
+// --- Who is alive -------------------------------------------------------------------------------------------
+
+// Values live until their last use, or the last use of what names them again.
+static void find_last_uses(Walk *w, Frame *f) {
+  const uint32_t n = f->comp->n_insts;
+  int32_t *place = HL_ARRAY(w->arena, int32_t, f->comp->next_id);
+  f->last = HL_ARRAY(w->arena, int32_t, f->comp->next_id);
+  f->first_free = HL_ARRAY(w->arena, int32_t, n + 1);
+  f->next_free = HL_ARRAY(w->arena, int32_t, f->comp->next_id);
+  for (uint32_t k = 0; k < n; k++)
+    place[f->order[k]->id] = (int32_t)k;
+  for (uint32_t k = n; k-- > 0;) {
+    const HlInst *inst = f->order[k];
+    int32_t last = inst == f->comp->root ? (int32_t)n : (int32_t)k;
+    for (const HlUse *use = inst->first_use; use; use = use->next) {
+      const int32_t at = is_wire(use->user) ? f->last[use->user->id] : place[use->user->id];
+      last = at > last ? at : last;
+    }
+    f->last[inst->id] = last;
+    f->next_free[inst->id] = f->first_free[last];
+    f->first_free[last] = (int32_t)inst->id + 1;
+  }
+}
+
+static int64_t own_bytes(const HlInst *inst) {
+  if (is_wire(inst) || hl_op_half((HlOp)inst->op) == HL_HALF_DONE)
+    return 0;
+  const int64_t bytes = hl_leaf_bytes(inst->shape);
+  return bytes == INT64_MAX ? 0 : bytes;
+}
+
+static void let_go(Walk *w, const Frame *f, uint32_t place) {
+  for (int32_t id = f->first_free[place]; id; id = f->next_free[id - 1])
+    w->live -= own_bytes(f->comp->by_id[id - 1]);
+}
+
+// --- Steps ----------------------------------------------------------------------------------------------------
+
+static const char *category_of(const HlInst *inst) {
+  static const char *const fusions[] = {"loop fusion", "input fusion", "output fusion", "custom fusion"};
+  const int64_t kind = inst->op == HL_OP_FUSION ? hl_attr_int(inst, HL_A_KIND) : -1;
+  if (kind < 0 || kind >= HL_COUNT_OF(fusions))
+    return hl_op_text((HlOp)inst->op);
+  return fusions[kind];
+}
+
+static HlStep *add_step(Walk *w, const HlInst *inst, HlStepKind kind) {
+  const HlMetadata *meta = hl_metadata(inst);
+  const bool named = meta && meta->source_file;
+  return run_add_step(w->b, (HlStep){.kind = kind, .name = {inst->name->text, inst->name->n}, .category = category_of(inst),
+                                     .file = named ? meta->source_file->text : NULL, .line = named ? meta->source_line : 0,
+                                     .inst = inst, .times = w->factor, .exchange = -1, .waits = -1, .live = w->live});
+}
+
+static void wait_for(Walk *w, const HlInst *inst, int step) {
+  HlStep *s = add_step(w, inst, HL_STEP_WAIT);
+  s->category = "wait";
+  s->waits = step;
+}
+
+static void add_compute(Walk *w, const HlInst *inst, double seconds, int stream) {
+  const HlCost cost = hl_cost_inst_by(inst, w->times.comps);
+  HlStep *s = add_step(w, inst, HL_STEP_COMPUTE);
+  s->flops = cost.flops + cost.transcendentals;
+  s->bytes = cost.bytes_read + cost.bytes_written;
+  s->stream = stream;
+  s->seconds = seconds;
+  if (w->o->time)
+    w->o->time(w->o->user, s->name, s->category, seconds, &s->seconds);
+}
+
+typedef struct Exchange {
+  HlOp op;
+  HlExchangeKind kind;
+} Exchange;
+static const Exchange exchanges[] = {
+    {HL_OP_ALL_REDUCE, HL_ALL_REDUCE},         {HL_OP_ALL_GATHER, HL_ALL_GATHER},
+    {HL_OP_REDUCE_SCATTER, HL_REDUCE_SCATTER}, {HL_OP_ALL_TO_ALL, HL_ALL_TO_ALL},
+    {HL_OP_RAGGED_ALL_TO_ALL, HL_ALL_TO_ALL},  {HL_OP_COLLECTIVE_BROADCAST, HL_BROADCAST},
+    {HL_OP_COLLECTIVE_REDUCE, HL_REDUCE_TO_ONE}, {HL_OP_COLLECTIVE_PERMUTE, HL_PERMUTE}};
+
+static const Exchange *exchange_of(HlOp op) {
+  for (int k = 0; k < HL_COUNT_OF(exchanges); k++)
+    if (exchanges[k].op == op)
+      return &exchanges[k];
+  return NULL;
+}
+
+static double sent_bytes(const HlInst *inst, HlOp op) {
+  double sum = 0;
+  const uint32_t n = op == HL_OP_COLLECTIVE_PERMUTE || op == HL_OP_RAGGED_ALL_TO_ALL ? 1 : inst->n_operands;
+  for (uint32_t k = 0; k < n && k < inst->n_operands; k++) {
+    const int64_t bytes = hl_leaf_bytes(inst->operands[k]->shape);
+    sum += bytes == INT64_MAX ? 0 : (double)bytes;
+  }
+  return sum;
+}
+
+// `what` says what is exchanged, `inst` where it stands: for an async-start, what it wraps and itself. The step, -1: none,
+// since a group is one device or after reporting.
+static int add_exchange(Walk *w, const HlInst *inst, const HlInst *what, const Exchange *x, int stream) {
+  HlProgramExchange e = {.kind = x->kind, .bytes = sent_bytes(what, x->op)};
+  const bool ok = x->kind == HL_PERMUTE ? run_pairs(w->cx, w->b, what, &e.groups, &e.target)
+                                        : run_groups(w->cx, w->b, what, hl_group_mode(what), &e.groups);
+  if (!ok) {
+    w->failed = true;
+    return -1;
+  }
+  const int64_t n = w->b->groups.at[e.groups].n;
+  if (n < 2)
+    return -1;
+  if (x->kind == HL_ALL_GATHER)
+    e.bytes *= (double)n;
+  HlStep *s = add_step(w, inst, HL_STEP_EXCHANGE);
+  s->category = hl_exchange_text(x->kind);
+  s->exchange = run_add_exchange(w->b, e);
+  s->stream = stream;
+  return w->b->step.n - 1;
+}
+
+// --- What waits for what ---------------------------------------------------------------------------------------
+
+static void inherit(Walk *w, Frame *f, const HlInst *inst) {
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    const Pending *p = &f->pending[inst->operands[k]->id];
+    for (int i = 0; i < p->n; i++)
+      vec_push_in(w->arena, &f->pending[inst->id], p->at[i]);
+  }
+}
+
+// Steps that what it uses comes from, each waited for once.
+static void wait_for_operands(Walk *w, Frame *f, const HlInst *inst, Map *waited) {
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    Pending *p = &f->pending[inst->operands[k]->id];
+    for (int i = 0; i < p->n; i++)
+      if (!map_get(waited, (uint64_t)p->at[i] + 1)) {
+        *map_at(waited, (uint64_t)p->at[i] + 1) = 1;
+        wait_for(w, inst, p->at[i]);
+      }
+  }
+}
+
+static void walk(Walk *w, const HlComp *comp);
+
+// --- Instructions ---------------------------------------------------------------------------------------------
+
+static int64_t steps_of(Walk *w, const HlComp *comp) {
+  int64_t n = 0;
+  for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    n += !is_wire(inst);
+  (void)w;
+  return n;
+}
+
+static void walk_loop(Walk *w, const HlInst *loop) {
+  int64_t trips = hl_trip_count(loop);
+  if (trips < 0) {
+    trips = w->o->trips > 0 ? w->o->trips : 1;
+    w->b->program->unknown_loops++;
+  }
+  const int64_t steps = steps_of(w, hl_while_body(loop)) + steps_of(w, hl_while_condition(loop));
+  const int64_t room = w->o->unroll > 0 ? w->o->unroll : 4096;
+  if (trips == 0)
+    return;
+  if (steps > 0 && trips > (room - w->unrolled) / steps) {
+    const double outer = w->factor;
+    w->factor *= (double)trips;
+    w->b->program->folded++;
+    walk(w, hl_while_condition(loop));
+    walk(w, hl_while_body(loop));
+    w->factor = outer;
+    return;
+  }
+  w->unrolled += trips * steps;
+  for (int64_t k = 0; k < trips && !w->failed; k++) {
+    walk(w, hl_while_condition(loop));
+    walk(w, hl_while_body(loop));
+  }
+}
+
+static void walk_control(Walk *w, const HlInst *inst) {
+  if (inst->op == HL_OP_WHILE) {
+    walk_loop(w, inst);
+    return;
+  }
+  if (inst->op == HL_OP_CONDITIONAL) {
+    const HlComp *longest = NULL;
+    for (int k = 0; k < inst->n_calls; k++)
+      if (!longest || w->times.seconds[hl_called(inst, k)->id] > w->times.seconds[longest->id])
+        longest = hl_called(inst, k);
+    if (longest)
+      walk(w, longest);
+    return;
+  }
+  for (int k = 0; k < inst->n_calls; k++)
+    walk(w, hl_called(inst, k));
+}
+
+static double moving(const Walk *w, const HlInst *inst) {
+  const double rate = w->times.target->memory_bandwidth;
+  const int64_t bytes = inst->n_operands > 0 ? hl_leaf_bytes(inst->operands[0]->shape) : 0;
+  return rate > 0 && bytes != INT64_MAX ? 2 * (double)bytes / rate : 0;
+}
+
+// Begins something beside the device.
+static void walk_start(Walk *w, Frame *f, const HlInst *inst) {
+  const HlInst *wrapped = inst->op == HL_OP_ASYNC_START && inst->n_calls > 0 ? hl_to_apply(inst)->root : inst;
+  const HlOp plain = wrapped == inst ? hl_op_plain((HlOp)inst->op) : (HlOp)wrapped->op;
+  const Exchange *x = exchange_of(plain);
+  int step;
+  if (x) {
+    step = add_exchange(w, inst, wrapped, x, x->kind == HL_PERMUTE ? 2 : 1);
+  } else {
+    const double seconds = inst->op == HL_OP_ASYNC_START ? hl_time_of(&w->times, inst) : moving(w, inst);
+    add_compute(w, inst, seconds, 3);
+    step = w->b->step.n - 1;
+  }
+  if (step >= 0)
+    vec_push_in(w->arena, &f->pending[inst->id], step);
+}
+
+static bool is_start(const HlInst *inst) {
+  return hl_op_half((HlOp)inst->op) == HL_HALF_START;
+}
+
+static void walk_inst(Walk *w, Frame *f, const HlInst *inst, Map *waited) {
+  const HlOp op = (HlOp)inst->op;
+  if (hl_op_is(op, HL_T_CONTROL)) {
+    wait_for_operands(w, f, inst, waited);
+    walk_control(w, inst);
+    return;
+  }
+  if (is_wire(inst)) {
+    inherit(w, f, inst);
+    return;
+  }
+  if (hl_op_half(op) == HL_HALF_UPDATE) {
+    inherit(w, f, inst);
+    return;
+  }
+  w->live += own_bytes(inst);
+  wait_for_operands(w, f, inst, waited);
+  if (hl_op_half(op) == HL_HALF_DONE)
+    return;
+  const Exchange *x = exchange_of(op);
+  if (is_start(inst)) {
+    walk_start(w, f, inst);
+  } else if (x && w->o->overlap == HL_OVERLAP_ALL) {
+    const int step = add_exchange(w, inst, inst, x, x->kind == HL_PERMUTE ? 2 : 1);
+    if (step >= 0)
+      vec_push_in(w->arena, &f->pending[inst->id], step);
+  } else if (x) {
+    add_exchange(w, inst, inst, x, 0);
+  } else {
+    add_compute(w, inst, hl_time_of(&w->times, inst), 0);
+  }
+}
+
+// What is still under way when a computation ends is waited for there.
+static void end_walk(Walk *w, Frame *f, Map *waited) {
+  for (uint32_t k = 0; k < f->comp->n_insts; k++) {
+    const Pending *p = &f->pending[f->order[k]->id];
+    for (int i = 0; i < p->n; i++)
+      if (!map_get(waited, (uint64_t)p->at[i] + 1)) {
+        *map_at(waited, (uint64_t)p->at[i] + 1) = 1;
+        wait_for(w, f->comp->root, p->at[i]);
+      }
+  }
+}
+
+static void walk(Walk *w, const HlComp *comp) {
+  if (w->failed)
+    return;
+  if (w->depth >= hl_cx_limits(w->cx)->nesting || w->b->step.n > 50000000) {
+    w->failed = !hl_error_kind(w->cx, HL_LIMIT, hl_comp_pos(comp), "a program of more than 50 million steps, or nested too deeply");
+    return;
+  }
+  w->depth++;
+  Frame f = {.comp = comp, .order = comp->schedule ? comp->schedule : hl_print_order(w->arena, comp)};
+  Map waited = {.arena = w->arena};
+  f.pending = HL_ARRAY(w->arena, Pending, comp->next_id);
+  find_last_uses(w, &f);
+  for (uint32_t k = 0; k < comp->n_insts && !w->failed; k++) {
+    walk_inst(w, &f, f.order[k], &waited);
+    let_go(w, &f, k);
+  }
+  end_walk(w, &f, &waited);
+  let_go(w, &f, comp->n_insts);
+  w->depth--;
+}
+
+static int64_t parameter_bytes(const HlComp *entry) {
+  int64_t sum = 0;
+  for (int k = 0; k < entry->n_params; k++)
+    if (entry->params[k] && hl_leaf_bytes(entry->params[k]->shape) != INT64_MAX)
+      sum += hl_leaf_bytes(entry->params[k]->shape);
+  return sum;
+}
+
+HlProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, const HlProgramOptions *o) {
+  const int64_t own = (m->replica_count > 0 ? m->replica_count : 1) * (m->num_partitions > 0 ? m->num_partitions : 1);
+  const int64_t devices = o->devices > 0 ? o->devices : own;
+  if (!m->entry) {
+    hl_error(cx, hl_module_pos(m), "the module has no entry computation");
+    return NULL;
+  }
+  if (devices % own != 0 || devices > 1 << 24) {
+    hl_error(cx, hl_module_pos(m), "the module is for %lld devices; %lld is no multiple of that up to 2^24", (long long)own,
+             (long long)devices);
+    return NULL;
+  }
+  Walk w = {.cx = cx, .arena = arena, .o = o, .factor = 1};
+  w.b = hl_program_begin(arena, m->name->text, devices);
+  w.times = hl_times(arena, m, o->system->device, hl_cost_comps(arena, m));
+  w.live = parameter_bytes(m->entry);
+  walk(&w, m->entry);
+  return w.failed ? NULL : hl_program_end(w.b);
+}
