@@ -251,10 +251,10 @@ static bool same_axis(const NetStage *a, const NetStage *b) {
 
 // Streams whose messages are on the same links in this stage.
 static double sharers(const HlSystem *s, const NetSchedule *x, int stream, int at) {
-  const NetStage *own = &x->stage[stream][at];
+  const NetStage *own = net_stage(x, stream, at);
   int n = 0;
   for (int k = 0; k < x->streams; k++) {
-    const NetStage *other = &x->stage[k][at];
+    const NetStage *other = net_stage(x, k, at);
     n += same_axis(own, other) && (other->way == own->way || own->line || !is_cycle(s, &own->axis) || own->axis.count == 2);
   }
   return n;
@@ -265,7 +265,7 @@ static double full_hops(int64_t p) {
 }
 
 static bool stage_seconds(const HlSystem *s, const NetGroup *g, const NetSchedule *x, int stream, int at, double *out) {
-  const NetStage *t = &x->stage[stream][at];
+  const NetStage *t = net_stage(x, stream, at);
   const HlNetLevel *l = &s->level[t->axis.level];
   const double p = (double)t->axis.count, piece = t->bytes / p;
   Wire wire;
@@ -292,7 +292,7 @@ static bool by_stages(const HlSystem *s, const NetGroup *g, const NetSchedule *x
     double longest = 0;
     for (int stream = 0; stream < x->streams; stream++) {
       double one;
-      if (x->stage[stream][at].rounds != x->stage[0][at].rounds || !stage_seconds(s, g, x, stream, at, &one))
+      if (net_stage(x, stream, at)->rounds != net_stage(x, 0, at)->rounds || !stage_seconds(s, g, x, stream, at, &one))
         return false;
       longest = one > longest ? one : longest;
     }

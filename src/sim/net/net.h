@@ -42,7 +42,7 @@ static inline int64_t net_member(const NetGroup *g, int64_t group, int64_t k) {
 
 // What a member does: in each stream (which run side by side) a number of rounds; in a round it sends and receives a few
 // messages, and goes on when all have gone and come. A message of a round goes from a member in it to one in it.
-enum { NET_SENDS = 2, NET_STREAMS = 2 * HL_NET_LEVELS, NET_STAGES = 2 * HL_NET_LEVELS };
+enum { NET_SENDS = 2 };
 typedef struct NetStep {
   int n_send, n_receive;
   int64_t to[NET_SENDS], from[NET_SENDS];        // places in the group
@@ -71,7 +71,7 @@ typedef struct NetSchedule {
   int64_t rounds;          // of each stream
   int64_t chunks;          // of pipelines
   int n_stages;
-  NetStage stage[NET_STREAMS][NET_STAGES];
+  NetStage *stage;         // n_stages of each stream, one after another
 } NetSchedule;
 // False after reporting: no such algorithm for this group.
 bool net_schedule(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what, const NetGroup *g, HlExchangeHow how,
@@ -82,7 +82,10 @@ int64_t net_same_until(const NetSchedule *schedule, int64_t round);
 double net_latency_chunks(double p, double bytes, double alpha, double beta);
 int net_log2(int64_t n);   // rounded up
 // The chains of stages that make a grid's exchange level by level.
-bool net_stages(const HlSystem *s, const NetGroup *g, NetSchedule *out);
+bool net_stages(HlArena *arena, const HlSystem *s, const NetGroup *g, NetSchedule *out);
+static inline NetStage *net_stage(const NetSchedule *s, int stream, int at) {
+  return &s->stage[stream * s->n_stages + at];
+}
 
 // --- Flows (flow.c) ---------------------------------------------------------------------------------------
 

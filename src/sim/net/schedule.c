@@ -252,7 +252,7 @@ static void stage_step(const NetStage *t, int64_t i, int64_t round, NetStep *ste
 }
 
 static void stages_step(const NetSchedule *s, int64_t i, int stream, int64_t round, NetStep *step) {
-  const NetStage *t = s->stage[stream];
+  const NetStage *t = net_stage(s, stream, 0);
   for (int k = 0; k < s->n_stages; k++)
     if (round < t[k].begin + t[k].rounds) {
       stage_step(&t[k], i, round - t[k].begin, step);
@@ -302,7 +302,7 @@ static void turned(const HlSystem *s, const NetGroup *g, int d, int *order) {
 
 static void add_stage(const HlSystem *s, const NetGroup *g, NetSchedule *out, int stream, int at, int axis, int way,
                       HlExchangeKind kind, double bytes) {
-  NetStage *t = &out->stage[stream][at];
+  NetStage *t = net_stage(out, stream, at);
   const int64_t begin = at > 0 ? t[-1].begin + t[-1].rounds : 0;
   *t = (NetStage){.axis = g->axis[axis], .inner = inner_of(g, axis), .kind = kind, .way = way,
                   .line = is_line(s, &g->axis[axis]), .bytes = bytes, .begin = begin, .rounds = g->axis[axis].count - 1};
@@ -329,7 +329,7 @@ static void fill_stream(const HlSystem *s, const NetGroup *g, NetSchedule *out, 
   }
 }
 
-bool net_stages(const HlSystem *s, const NetGroup *g, NetSchedule *out) {
+bool net_stages(HlArena *arena, const HlSystem *s, const NetGroup *g, NetSchedule *out) {
   if (!g->grid)
     return false;
   int turns = 1, ways = 1;
@@ -342,6 +342,7 @@ bool net_stages(const HlSystem *s, const NetGroup *g, NetSchedule *out) {
       ways = 2;
   out->streams = turns * ways;
   out->n_stages = g->n_axes * (out->kind == HL_ALL_REDUCE ? 2 : 1);
+  out->stage = HL_ARRAY(arena, NetStage, out->streams * out->n_stages + 1);
   for (int k = 0; k < out->streams; k++)
     fill_stream(s, g, out, k, k / ways, k % ways ? -1 : 1, out->bytes / out->streams);
   out->rounds = 0;
@@ -435,7 +436,7 @@ bool net_schedule(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange 
     return true;
   }
   if (how == HL_HOW_TORUS || how == HL_HOW_LEVELS)
-    return net_stages(s, g, out);
+    return net_stages(arena, s, g, out);
   if (how == HL_HOW_BOTH_WAYS)
     out->streams = 2;
   out->rounds = rounds_of(out);
@@ -484,7 +485,7 @@ static int64_t same_stage_until(const NetSchedule *s, int64_t round) {
   int64_t until = s->rounds;
   for (int k = 0; k < s->streams; k++)
     for (int t = 0; t < s->n_stages; t++) {
-      const NetStage *stage = &s->stage[k][t];
+      const NetStage *stage = net_stage(s, k, t);
       const int64_t end = stage->begin + stage->rounds;
       if (round < stage->begin || round >= end)
         continue;

@@ -1,0 +1,147 @@
+// Chakra's traces: ASTRA-sim's example byte by byte, there and back, damage, speed.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "hilo/chakra.h"
+#include "support/folder.h"
+
+static HlCx *cx;
+static HlArena *arena;
+
+static int set_up(void **state) {
+  (void)state;
+  cx = hl_cx_new();
+  arena = hl_arena_new();
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  hl_arena_free(arena);
+  hl_cx_free(cx);
+  return 0;
+}
+
+static int in_groups(HlProgramBuilder *b, int64_t devices, int64_t n) {
+  int64_t *member = HL_ARRAY(arena, int64_t, devices);
+  for (int64_t k = 0; k < devices; k++)
+    member[k] = k;
+  return hl_program_groups(b, (HlDeviceGroups){devices / n, n, member});
+}
+
+// The all-reduce of a MiB that comes with ASTRA-sim (its example for eight devices).
+static void test_golden(void **state) {
+  (void)state;
+  static const unsigned char golden[] = {
+      0x07, 0x0a, 0x05, '0',  '.',  '0',  '.',  '4',  0x48, 0x12, 0x14, 'a',  'l',  'l',  '_',  'r',  'e',
+      'd',  'u',  'c',  'e',  '_',  '8',  'n',  'p',  'u',  's',  '_',  '1',  'M',  'B',  0x18, 0x07, 0x52,
+      0x0e, 0x0a, 0x09, 'i',  's',  '_',  'c',  'p',  'u',  '_',  'o',  'p',  0xd8, 0x01, 0x00, 0x52, 0x0d,
+      0x0a, 0x09, 'c',  'o',  'm',  'm',  '_',  't',  'y',  'p',  'e',  0x48, 0x00, 0x52, 0x0f, 0x0a, 0x09,
+      'c',  'o',  'm',  'm',  '_',  's',  'i',  'z',  'e',  0x48, 0x80, 0x80, 0x40};
+  HlProgramBuilder *b = hl_program_begin(arena, "golden", 8);
+  const int all = in_groups(b, 8, 8);
+  hl_program_exchange(b, hl_str("all_reduce_8npus_1MB"), (HlProgramExchange){HL_ALL_REDUCE, 1 << 20, all, NULL}, 0);
+  HlBuf out = {0};
+  assert_true(hl_chakra_write(cx, hl_program_end(b), 3, NULL, &out));
+  assert_int_equal(sizeof golden, 81);
+  assert_int_equal(out.n, 81);
+  assert_memory_equal(out.at, golden, 81);
+  hl_buf_free(&out);
+}
+
+static HlProgram *made_up(int64_t devices, int layers) {
+  HlProgramBuilder *b = hl_program_begin(arena, "made-up", devices);
+  const int all = in_groups(b, devices, devices), pairs = in_groups(b, devices, 2);
+  for (int k = 0; k < layers; k++) {
+    const int step = hl_program_compute(b, hl_str("dot"), "dot", 1e-3 + 1e-6 * k);
+    (void)step;
+    hl_program_exchange(b, hl_str("gather"), (HlProgramExchange){HL_ALL_GATHER, 1e5 + 8 * k, pairs, NULL}, 0);
+    const int beside = hl_program_exchange(b, hl_str("reduce"), (HlProgramExchange){HL_ALL_REDUCE, 1e6, all, NULL}, 1);
+    hl_program_compute(b, hl_str("add"), "add", 2e-4);
+    hl_program_wait(b, hl_str("done"), beside);
+  }
+  return hl_program_end(b);
+}
+
+static void test_round_trip(void **state) {
+  (void)state;
+  char folder[FOLDER_ROOM];
+  assert_true(folder_make(folder, "chakra"));
+  const HlProgram *p = made_up(8, 5);
+  const char *prefix = hl_arena_printf(arena, "%s/step", folder);
+  assert_true(hl_chakra_write_all(cx, p, prefix, NULL));
+  const HlSystem *s = hl_system_find(cx, arena, "h100");
+  const HlProgram *again = hl_chakra_read(cx, arena, prefix, NULL, s->device);
+  if (!again)
+    fail_msg("%s", hl_cx_diag(cx, 0)->text);
+  assert_int_equal(again->devices, 8);
+  assert_int_equal(again->n_exchanges, p->n_exchanges);
+  HlClusterRun a, b;
+  assert_true(hl_cluster_run(cx, arena, p, s, &(HlClusterOptions){0}, &a));
+  assert_true(hl_cluster_run(cx, arena, again, s, &(HlClusterOptions){0}, &b));
+  assert_true(fabs(a.seconds - b.seconds) <= 1e-12 * a.seconds);
+  for (int k = 0; k < p->n_groups; k++)
+    assert_true(p->groups[k].n == again->groups[k].n || p->n_groups > 1);
+  assert_true(folder_remove(folder));
+}
+
+// Whatever is cut off or changed in a file is refused or read, never worse.
+static void test_damage(void **state) {
+  (void)state;
+  char folder[FOLDER_ROOM];
+  assert_true(folder_make(folder, "chakra"));
+  const char *prefix = hl_arena_printf(arena, "%s/bad", folder), *path = hl_arena_printf(arena, "%s/bad.0.et", folder);
+  HlBuf out = {0};
+  assert_true(hl_chakra_write(cx, made_up(2, 2), 0, NULL, &out));
+  HlRng rng = {5};
+  int refused = 0;
+  for (int trial = 0; trial < 600; trial++) {
+    char *copy = malloc(out.n);
+    memcpy(copy, out.at, out.n);
+    size_t n = out.n;
+    if (trial % 3 == 0)
+      n = (size_t)hl_rng_below(&rng, (int64_t)n);
+    else
+      for (int k = 0; k <= trial % 3; k++)
+        copy[hl_rng_below(&rng, (int64_t)n)] = (char)hl_rng_u64(&rng);
+    assert_true(hl_write_file(cx, path, copy, n));
+    free(copy);
+    hl_cx_clear(cx);
+    const HlProgram *p = hl_chakra_read(cx, arena, prefix, NULL, hl_target_find("h100"));
+    assert_true((p == NULL) == (hl_cx_n_errors(cx) > 0));
+    refused += p == NULL;
+  }
+  assert_true(refused > 200);
+  hl_cx_clear(cx);
+  hl_buf_free(&out);
+  assert_true(folder_remove(folder));
+}
+
+static void test_many(void **state) {
+  (void)state;
+  const HlProgram *p = made_up(1024, 2500);      // 10,000 nodes
+  HlBuf out = {0};
+  const double begin = hl_now();
+  size_t bytes = 0;
+  for (int rank = 0; rank < 64; rank++) {
+    out.n = 0;
+    assert_true(hl_chakra_write(cx, p, rank, NULL, &out));
+    bytes += out.n;
+  }
+  const double took = hl_now() - begin;
+  print_message("64 ranks of 10,000 nodes, %.0f MB: %.2f s; 1,024 of them %.1f s\n", 1e-6 * (double)bytes, took, 16 * took);
+  hl_buf_free(&out);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_round_trip),
+                                     cmocka_unit_test(test_damage), cmocka_unit_test(test_many)};
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
