@@ -189,13 +189,14 @@ HlSimGraph *hl_sim_bridge(HlCx *cx, const HlModule *m, const HlSimBridge *option
 bool hl_sim_enforce_post_order(HlCx *cx, HlSimGraph *graph);
 // Replaces the one group of every collective, of processors 0 to n-1, by one of `processors`: sizes stay.
 bool hl_sim_extend(HlCx *cx, HlSimGraph *graph, int64_t processors);
-// Takes out subroutines that cost nothing and hold only delays and nulls.
-void hl_sim_trim(HlSimGraph *graph);
+// Takes out subroutines that cost nothing and hold only delays and nulls. (ParaGraph can take out the first of several alone,
+// and fails at others.)
+bool hl_sim_trim(HlCx *cx, HlSimGraph *graph, HlSimCompat compat);
 void hl_sim_drop_disconnected(HlSimGraph *graph);    // what a root does not need
 void hl_sim_scale(HlSimSub *sub, double factor);     // all costs
 // Numbers the messages between each pair of processors, on both sides the same.
 bool hl_sim_apply_tags(HlCx *cx, HlSimGraph *graph);
-// The graph that one processor runs. NULL after reporting.
+// The graph that one processor runs, of a composite graph that is valid. NULL after reporting.
 HlSimGraph *hl_sim_individualize(HlCx *cx, const HlSimGraph *composite, int64_t processor, HlSimCompat compat);
 HlSimGraph *hl_sim_clone(const HlSimGraph *graph);
 
