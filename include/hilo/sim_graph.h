@@ -209,11 +209,14 @@ bool hl_sim_translate(HlCx *cx, HlSimGraph *graph, const HlSimTranslation *trans
 
 // --- Running one processor's graph -----------------------------------------------------------------------------
 
+// Which branch of a conditional runs: one drawn by its probability, or the one that takes longest.
+typedef enum HlSimBranches { HL_SIM_DRAW, HL_SIM_WORST } HlSimBranches;
 typedef struct HlSimRunOptions {
   HlSimCompat compat;
+  HlSimBranches branches;
   double start;                // seconds
   double net_bytes;            // per second; 0: 656 Gbit/s of 2^30 bits
-  uint64_t seed;               // of conditionals
+  HlMaybeInt seed;             // of what is drawn; not given: as ParaGraph's program
   bool keep_zeros;             // in the log: what took no time
   HlBuf *log;                  // CSV as ParaGraph's; NULL: none
 } HlSimRunOptions;
