@@ -6,6 +6,12 @@
 #include "base/vec.h"
 #include "hilo/simulate.h"
 
+// What the page is made of: src/sim/run/web, by cmake/embed_table.cmake.
+typedef struct RunWebFile {
+  const char *name, *text;
+} RunWebFile;
+extern const RunWebFile run_web_files[];
+
 struct HlProgramBuilder {
   HlArena *arena;
   HlProgram *program;

@@ -1,4 +1,5 @@
-# Writes system files as one table of C: cmake -DDIR=FOLDER -DFILES="a.system;b.system" -DOUT=FILE -P embed_systems.cmake
+# Writes files as one table of C: cmake -DDIR=FOLDER -DFILES="a.system;b.system" -DHEADER=sim/net/net.h
+#   "-DTABLE=const NetSystemFile net_system_files" -DOUT=FILE -P embed_table.cmake
 # Their bytes stand there as numbers, line by line, with a NUL behind them.
 
 set(texts "")
@@ -13,5 +14,5 @@ foreach(file ${FILES})
   string(APPEND rows "  {\"${name}\", text${n}},\n")
   math(EXPR n "${n} + 1")
 endforeach()
-file(WRITE ${OUT} "// Generated from ${DIR}.\n#include \"sim/net/net.h\"\n${texts}
-const NetSystemFile net_system_files[] = {\n${rows}  {0, 0},\n};\n")
+file(WRITE ${OUT} "// Generated from ${DIR}.\n#include \"${HEADER}\"\n${texts}
+${TABLE}[] = {\n${rows}  {0, 0},\n};\n")
