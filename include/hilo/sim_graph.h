@@ -115,8 +115,17 @@ int64_t hl_sim_graph_processor(const HlSimGraph *graph);  // -1: composite
 HlSimSub *hl_sim_graph_entry(const HlSimGraph *graph);    // NULL only while it is being built
 HlArena *hl_sim_graph_arena(HlSimGraph *graph);
 uint32_t hl_sim_n_serials(const HlSimGraph *graph);  // greater than any node's serial, those removed counted
-// How many nodes there are: in all, or in a subroutine with what is in it.
 int64_t hl_sim_n_nodes(const HlSimGraph *graph);
+
+// What a graph amounts to. Loops count as often as they run; of what has subroutines these count, but of a collective that is not
+// translated; of a conditional every branch by its probability.
+typedef struct HlSimTotals {
+  int64_t nodes, subs;
+  double runs[HL_SIM_OP_COUNT];  // of nodes of each opcode
+  double bytes[HL_SIM_OP_COUNT]; // their size: of sends what they send, of all else what they receive or are of
+  HlSimCost cost;                // of what computes: delays, infeeds, outfeeds
+} HlSimTotals;
+HlSimTotals hl_sim_totals(const HlSimGraph *graph);
 
 // --- Building -----------------------------------------------------------------------------------------------
 
@@ -144,6 +153,8 @@ HlSimNode **hl_sim_sub_post_order(HlCx *cx, HlArena *arena, const HlSimSub *sub,
 typedef enum HlSimForm { HL_SIM_FORM_NONE, HL_SIM_BINARY, HL_SIM_TEXT } HlSimForm;
 // By the end of a file's name, .pb or .textproto (.gz and .zst after it are seen through); NONE: neither.
 HlSimForm hl_sim_form_of(const char *path);
+// Whether bytes are such a graph, and no proto of HLO: told by what stands at their beginning.
+bool hl_sim_is_graph(HlStr bytes);
 // Reads a graph, binary or text as NONE tells by the content. Fields that are not ParaGraph's are named in warnings. NULL after
 // reporting; what a reader of ParaGraph refuses is refused. `renumber`: ids are given anew in the order of the file.
 HlSimGraph *hl_sim_read(HlCx *cx, HlSource *source, HlSimForm form, bool renumber);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "proto/message.h"
 #include "proto/paragraph.pb-c.h"
 #include "sim/graph/fields.h"
@@ -475,6 +476,45 @@ HlSimGraph *hl_sim_read(HlCx *cx, HlSource *source, HlSimForm form, bool renumbe
     graph = read_wire(cx, source, (HlStr){wire.at ? wire.at : "", wire.n}, renumber);
   hl_buf_free(&wire);
   return graph;
+}
+
+// The entry's second field is a number here, and a list of instructions in a computation of HLO.
+static bool is_binary_graph(HlStr bytes) {
+  WireField field, inner;
+  bool entry = false;
+  while (wire_next(&bytes, &field)) {
+    if (field.number > GRAPH_ENTRY || (field.type == WIRE_VARINT) != (field.number == GRAPH_PROCESSOR))
+      return false;
+    if (field.number != GRAPH_ENTRY)
+      continue;
+    HlStr rest = field.bytes;
+    while (wire_next(&rest, &inner) && inner.number < SUB_NODES)
+      if (inner.type != (inner.number == SUB_NAME ? WIRE_BYTES : inner.number == SUB_PROBABILITY ? WIRE_FIXED64 : WIRE_VARINT))
+        return false;
+    entry = true;
+  }
+  return entry && bytes.n == 0;
+}
+
+static bool is_text_graph(HlStr bytes) {
+  static const char *const words[] = {"name:", "processor_id:", "entry_subroutine"};
+  static const char entry[] = "entry_subroutine";
+  size_t k = 0;
+  while (k < bytes.n && (is_space(bytes.at[k]) || bytes.at[k] == '#'))
+    if (bytes.at[k++] == '#')
+      while (k < bytes.n && bytes.at[k] != '\n')
+        k++;
+  bool begins = false;
+  for (int j = 0; j < HL_COUNT_OF(words); j++)
+    begins = begins || (bytes.n - k >= strlen(words[j]) && memcmp(bytes.at + k, words[j], strlen(words[j])) == 0);
+  for (const char *at = bytes.at + k, *end = bytes.at + bytes.n; begins && (at = memchr(at, 'e', (size_t)(end - at))); at++)
+    if ((size_t)(end - at) >= sizeof entry - 1 && memcmp(at, entry, sizeof entry - 1) == 0 && (at == bytes.at || is_space(at[-1])))
+      return true;
+  return false;
+}
+
+bool hl_sim_is_graph(HlStr bytes) {
+  return bytes.n > 0 && (is_binary_graph(bytes) || is_text_graph(bytes));
 }
 
 HlSimForm hl_sim_form_of(const char *path) {
