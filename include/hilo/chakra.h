@@ -21,15 +21,15 @@ typedef struct HlChakraOptions {
   bool plain;                  // nothing that only Hilo reads: exact seconds
 } HlChakraOptions;
 // Appends the trace of a rank. Options may be NULL. False after reporting: a rank outside, a node that the schema cannot hold.
-bool hl_chakra_write(HlCx *cx, const HlProgram *program, int64_t rank, const HlChakraOptions *options, HlBuf *out);
+bool hl_chakra_write(HlCx *cx, const HlClusterProgram *program, int64_t rank, const HlChakraOptions *options, HlBuf *out);
 // All of them, and PREFIX.groups.json where groups are named: PREFIX.RANK.et.
-bool hl_chakra_write_all(HlCx *cx, const HlProgram *program, const char *prefix, const HlChakraOptions *options);
-void hl_chakra_groups(const HlProgram *program, HlBuf *out);
+bool hl_chakra_write_all(HlCx *cx, const HlClusterProgram *program, const char *prefix, const HlChakraOptions *options);
+void hl_chakra_groups(const HlClusterProgram *program, HlBuf *out);
 
 // Reads the traces of all ranks (PREFIX.0.et, PREFIX.1.et, ... until one is missing) as a program; groups by PREFIX.groups.json if
 // `groups` is NULL. Times of computing are those in the trace, or the roofline of a device by flops and bytes. In the arena. NULL
 // after reporting; ranks that do different things are not supported.
-HlProgram *hl_chakra_read(HlCx *cx, HlArena *arena, const char *prefix, const char *groups, const HlTarget *device);
+HlClusterProgram *hl_chakra_read(HlCx *cx, HlArena *arena, const char *prefix, const char *groups, const HlTarget *device);
 
 #ifdef __cplusplus
 }

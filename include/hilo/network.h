@@ -90,10 +90,10 @@ void hl_max_min(int n_links, const double *capacity, int n_flows, const int *fir
 
 // Flows over links that share them fairly, from when each begins: a flow waits its latency, then moves its bytes at the rates
 // that it gets. When each is done; seconds.
-typedef struct HlFlow {
+typedef struct HlNetFlow {
   double begin, latency, bytes;
-} HlFlow;
-void hl_flows_finish(int n_links, const double *capacity, int n_flows, const HlFlow *flow, const int *first, const int *link,
+} HlNetFlow;
+void hl_flows_finish(int n_links, const double *capacity, int n_flows, const HlNetFlow *flow, const int *first, const int *link,
                      double *done);
 
 // --- Exchanges --------------------------------------------------------------------------------------

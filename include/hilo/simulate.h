@@ -1,6 +1,6 @@
 // hilo/simulate.h: how long a program takes on a cluster, and what it spends the time on.
 //
-//   HlProgram *p = hl_program_new(cx, arena, m, &(HlProgramOptions){.system = s});
+//   HlClusterProgram *p = hl_program_new(cx, arena, m, &(HlProgramOptions){.system = s});
 //   HlClusterRun run;
 //   if (p && hl_cluster_run(cx, arena, p, s, &(HlClusterOptions){0}, &run))
 //     printf("%g ms, of which %g ms waiting for exchanges\n", 1e3 * run.seconds, 1e3 * run.exposed);
@@ -32,12 +32,12 @@ typedef struct HlDeviceGroups {
 typedef struct HlProgramExchange {
   HlExchangeKind kind;
   double bytes;                // as HlExchange.bytes
-  int groups;                  // index into HlProgram.groups
+  int groups;                  // index into HlClusterProgram.groups
   const int64_t *target;       // of a permutation: of each place to which; -1
 } HlProgramExchange;
 
 enum { HL_STREAMS = 4 };       // 0 the device itself, 1 collectives, 2 permutations and messages, 3 copies and other work
-typedef struct HlStep {
+typedef struct HlClusterStep {
   HlStepKind kind;
   HlStr name;
   const char *category;        // an op's or an exchange's text, "loop fusion"
@@ -51,18 +51,18 @@ typedef struct HlStep {
   int stream;                  // on which it runs; 0: it occupies the device
   int waits;                   // step that a WAIT waits for; -1
   int64_t live;                // bytes of values that are alive after it, parameters included
-} HlStep;
+} HlClusterStep;
 
-typedef struct HlProgram {
+typedef struct HlClusterProgram {
   const char *name;
   int64_t devices;
   int n_steps, n_exchanges, n_groups;
-  HlStep *step;
+  HlClusterStep *step;
   HlProgramExchange *exchange;
   HlDeviceGroups *groups;
   int64_t folded;              // loops that stand there once, with `times`
   double unknown_loops;        // loops whose trips nobody says: taken once
-} HlProgram;
+} HlClusterProgram;
 
 typedef enum HlOverlap {
   HL_OVERLAP_AS_WRITTEN,       // starts and dones as they stand, other exchanges occupy the device
@@ -82,7 +82,7 @@ typedef struct HlProgramOptions {
   void *user;
 } HlProgramOptions;
 // In the arena, with pointers into the module. NULL after reporting.
-HlProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, const HlProgramOptions *options);
+HlClusterProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, const HlProgramOptions *options);
 // The same by hand: appends a step or an exchange; the index. All in the arena of hl_program_begin.
 typedef struct HlProgramBuilder HlProgramBuilder;
 HlProgramBuilder *hl_program_begin(HlArena *arena, const char *name, int64_t devices);
@@ -90,7 +90,7 @@ int hl_program_groups(HlProgramBuilder *b, HlDeviceGroups groups);
 int hl_program_compute(HlProgramBuilder *b, HlStr name, const char *category, double seconds);
 int hl_program_exchange(HlProgramBuilder *b, HlStr name, HlProgramExchange exchange, int stream);
 int hl_program_wait(HlProgramBuilder *b, HlStr name, int step);
-HlProgram *hl_program_end(HlProgramBuilder *b);
+HlClusterProgram *hl_program_end(HlProgramBuilder *b);
 
 // --- Runs -------------------------------------------------------------------------------------------
 
@@ -117,11 +117,11 @@ typedef struct HlClusterRun {
   int64_t classes;             // that were simulated
   int n_steps;
   HlStepRun *step;
-  HlExchangeTime *exchange;    // by HlProgram.exchange: alone, once
+  HlExchangeTime *exchange;    // by HlClusterProgram.exchange: alone, once
   int64_t peak;                // bytes
   int peak_step;
 } HlClusterRun;
-bool hl_cluster_run(HlCx *cx, HlArena *arena, const HlProgram *program, const HlSystem *system, const HlClusterOptions *options,
+bool hl_cluster_run(HlCx *cx, HlArena *arena, const HlClusterProgram *program, const HlSystem *system, const HlClusterOptions *options,
                     HlClusterRun *out);
 
 // What the time is spent on, in shares that add up to run->seconds where all devices are alike: the longest chain of steps.
@@ -129,7 +129,7 @@ typedef struct HlPathPart {
   int step;
   double seconds;
 } HlPathPart;
-int hl_critical_path(HlArena *arena, const HlProgram *program, const HlClusterRun *run, HlPathPart **out);
+int hl_critical_path(HlArena *arena, const HlClusterProgram *program, const HlClusterRun *run, HlPathPart **out);
 
 // Exposed time by exchange kind or source line, the largest first.
 typedef struct HlExposed {
@@ -138,15 +138,15 @@ typedef struct HlExposed {
   int64_t count;
   double bytes, exposed, waiting, busy;
 } HlExposed;
-int hl_exposed_by_kind(HlArena *arena, const HlProgram *program, const HlClusterRun *run, HlExposed **out);
-int hl_exposed_by_line(HlArena *arena, const HlProgram *program, const HlClusterRun *run, HlExposed **out);
+int hl_exposed_by_kind(HlArena *arena, const HlClusterProgram *program, const HlClusterRun *run, HlExposed **out);
+int hl_exposed_by_line(HlArena *arena, const HlClusterProgram *program, const HlClusterRun *run, HlExposed **out);
 
 // --- Timelines --------------------------------------------------------------------------------------
 
 // A run as a trace that Perfetto reads (ui.perfetto.dev): streams as threads, memory as a counter.
-void hl_cluster_perfetto(const HlProgram *program, const HlClusterRun *run, HlBuf *out);
+void hl_cluster_perfetto(const HlClusterProgram *program, const HlClusterRun *run, HlBuf *out);
 // A page with the timeline, where the time goes, and what if; opens without a network.
-void hl_cluster_page(const HlProgram *program, const HlClusterRun *run, const HlSystem *system, HlBuf *out);
+void hl_cluster_page(const HlClusterProgram *program, const HlClusterRun *run, const HlSystem *system, HlBuf *out);
 
 #ifdef __cplusplus
 }

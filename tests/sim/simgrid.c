@@ -61,7 +61,7 @@ static FILE *platform_file(char *path) {
 typedef struct Pattern {
   int n_links, n_flows;
   double capacity[MAX_LINKS];
-  HlFlow flow[MAX_FLOWS];
+  HlNetFlow flow[MAX_FLOWS];
   int first[MAX_FLOWS + 1], link[MAX_FLOWS * MAX_LINKS];
 } Pattern;
 

@@ -56,7 +56,7 @@ static void test_golden(void **state) {
   hl_buf_free(&out);
 }
 
-static HlProgram *made_up(int64_t devices, int layers) {
+static HlClusterProgram *made_up(int64_t devices, int layers) {
   HlProgramBuilder *b = hl_program_begin(arena, "made-up", devices);
   const int all = in_groups(b, devices, devices), pairs = in_groups(b, devices, 2);
   for (int k = 0; k < layers; k++) {
@@ -74,11 +74,11 @@ static void test_round_trip(void **state) {
   (void)state;
   char folder[FOLDER_ROOM];
   assert_true(folder_make(folder, "chakra"));
-  const HlProgram *p = made_up(8, 5);
+  const HlClusterProgram *p = made_up(8, 5);
   const char *prefix = hl_arena_printf(arena, "%s/step", folder);
   assert_true(hl_chakra_write_all(cx, p, prefix, NULL));
   const HlSystem *s = hl_system_find(cx, arena, "h100");
-  const HlProgram *again = hl_chakra_read(cx, arena, prefix, NULL, s->device);
+  const HlClusterProgram *again = hl_chakra_read(cx, arena, prefix, NULL, s->device);
   if (!again)
     fail_msg("%s", hl_cx_diag(cx, 0)->text);
   assert_int_equal(again->devices, 8);
@@ -114,7 +114,7 @@ static void test_damage(void **state) {
     assert_true(hl_write_file(cx, path, copy, n));
     free(copy);
     hl_cx_clear(cx);
-    const HlProgram *p = hl_chakra_read(cx, arena, prefix, NULL, hl_target_find("h100"));
+    const HlClusterProgram *p = hl_chakra_read(cx, arena, prefix, NULL, hl_target_find("h100"));
     assert_true((p == NULL) == (hl_cx_n_errors(cx) > 0));
     refused += p == NULL;
   }
@@ -126,7 +126,7 @@ static void test_damage(void **state) {
 
 static void test_many(void **state) {
   (void)state;
-  const HlProgram *p = made_up(1024, 2500);      // 10,000 nodes
+  const HlClusterProgram *p = made_up(1024, 2500);      // 10,000 nodes
   HlBuf out = {0};
   const double begin = hl_now();
   size_t bytes = 0;

@@ -215,7 +215,7 @@ static void test_flows(void **state) {
   (void)state;
   // Two on a link of 10 B/s: 50 and 100 bytes, the second a second later.
   const double capacity[] = {10, 100};
-  const HlFlow flow[] = {{0, 0, 50}, {0.5, 0.5, 100}, {0, 2, 100}, {3, 1, 0}};
+  const HlNetFlow flow[] = {{0, 0, 50}, {0.5, 0.5, 100}, {0, 2, 100}, {3, 1, 0}};
   const int first[] = {0, 1, 2, 3, 4}, link[] = {0, 0, 1, 1};
   double done[4];
   hl_flows_finish(2, capacity, 4, flow, first, link, done);

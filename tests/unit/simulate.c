@@ -49,7 +49,7 @@ static int all_of(HlProgramBuilder *b, int64_t n) {
   return hl_program_groups(b, (HlDeviceGroups){1, n, member});
 }
 
-static HlClusterRun run_of(const HlProgram *p, const HlSystem *s, HlClusterOptions o) {
+static HlClusterRun run_of(const HlClusterProgram *p, const HlSystem *s, HlClusterOptions o) {
   HlClusterRun run;
   if (!hl_cluster_run(cx, arena, p, s, &o, &run))
     fail_msg("%s", hl_cx_diag(cx, 0)->text);
@@ -61,7 +61,7 @@ static HlClusterRun run_of(const HlProgram *p, const HlSystem *s, HlClusterOptio
 // A megabyte among two at 1 GB/s each way by a ring takes 1 ms and two latencies.
 static const char pair_lines[] = "full 2 bandwidth 1GB/s latency 1us";
 
-static HlProgram *overlapped(double before, double beside, double after) {
+static HlClusterProgram *overlapped(double before, double beside, double after) {
   HlProgramBuilder *b = hl_program_begin(arena, "overlapped", 2);
   const int all = all_of(b, 2);
   hl_program_compute(b, hl_str("before"), "dot", before);
@@ -85,7 +85,7 @@ static void test_overlap(void **state) {
   assert_true(near(run.seconds, 2e-3 + exchange, 1e-12) && near(run.exposed, exchange - 0.2e-3, 1e-12));
   HlPathPart *part;
   double sum = 0;
-  const HlProgram *p = overlapped(1e-3, 0.2e-3, 1e-3);
+  const HlClusterProgram *p = overlapped(1e-3, 0.2e-3, 1e-3);
   run = run_of(p, s, o);
   const int n = hl_critical_path(arena, p, &run, &part);
   for (int k = 0; k < n; k++)
@@ -136,7 +136,7 @@ static void test_classes(void **state) {
   hl_program_exchange(b, hl_str("p"), (HlProgramExchange){HL_PERMUTE, 1e6, all, shift}, 0);
   hl_program_exchange(b, hl_str("r"), (HlProgramExchange){HL_ALL_REDUCE, 1e5, two, NULL}, 0);
   hl_program_exchange(b, hl_str("g"), (HlProgramExchange){HL_ALL_GATHER, 1e5, by_two, NULL}, 0);
-  const HlProgram *p = hl_program_end(b);
+  const HlClusterProgram *p = hl_program_end(b);
   const HlClusterRun few = run_of(p, s, (HlClusterOptions){0}), each = run_of(p, s, (HlClusterOptions){.each = true});
   assert_int_equal(each.classes, N);
   assert_true(few.classes < N);
@@ -154,7 +154,7 @@ static void test_jitter(void **state) {
     hl_program_compute(b, hl_str("c"), "dot", 1e-3);
     hl_program_exchange(b, hl_str("r"), (HlProgramExchange){HL_ALL_REDUCE, 1e4, all, NULL}, 0);
   }
-  const HlProgram *p = hl_program_end(b);
+  const HlClusterProgram *p = hl_program_end(b);
   const HlClusterRun calm = run_of(p, s, (HlClusterOptions){0});
   const HlClusterRun a = run_of(p, s, (HlClusterOptions){.jitter = 0.05, .seed = 1});
   const HlClusterRun again = run_of(p, s, (HlClusterOptions){.jitter = 0.05, .seed = 1});
@@ -195,7 +195,7 @@ static void test_module(void **state) {
   HlFile file;
   const HlSystem *s = system_of("switch 8 bandwidth 450GB/s latency 1us");
   const HlModule *m = module_of(async_text, &file);
-  HlProgram *p = hl_program_new(cx, arena, m, &(HlProgramOptions){.system = s});
+  HlClusterProgram *p = hl_program_new(cx, arena, m, &(HlProgramOptions){.system = s});
   assert_non_null(p);
   assert_int_equal(p->devices, 8);
   assert_int_equal(p->n_steps, 5);
@@ -233,8 +233,8 @@ static void test_loops(void **state) {
   const char *at = strstr(loop_text, "TRIPS");
   snprintf(text, sizeof text, "%.*s100%s", (int)(at - loop_text), loop_text, at + 5);
   const HlModule *m = module_of(text, &file);
-  HlProgram *whole = hl_program_new(cx, arena, m, &(HlProgramOptions){.system = s});
-  HlProgram *folded = hl_program_new(cx, arena, m, &(HlProgramOptions){.system = s, .unroll = 10});
+  HlClusterProgram *whole = hl_program_new(cx, arena, m, &(HlProgramOptions){.system = s});
+  HlClusterProgram *folded = hl_program_new(cx, arena, m, &(HlProgramOptions){.system = s, .unroll = 10});
   assert_true(whole->n_steps == 300 && whole->folded == 0);
   assert_true(folded->n_steps == 3 && folded->folded == 1);
   const HlClusterRun a = run_of(whole, s, (HlClusterOptions){0}), b = run_of(folded, s, (HlClusterOptions){0});
@@ -245,7 +245,7 @@ static void test_loops(void **state) {
 // --- Sizes ------------------------------------------------------------------------------------------------------
 
 // A training step of 2,000 steps: layers that compute, with all-reduces beside them and gathers in groups of eight.
-static HlProgram *training_step(int64_t devices) {
+static HlClusterProgram *training_step(int64_t devices) {
   HlProgramBuilder *b = hl_program_begin(arena, "training step", devices);
   const int all = all_of(b, devices);
   int64_t *eights = HL_ARRAY(arena, int64_t, devices);
@@ -270,7 +270,7 @@ static void test_large(void **state) {
   const HlSystem *s = hl_system_resize(cx, arena, hl_system_find(cx, arena, "h100"), 65536);
   assert_non_null(s);
   double begin = hl_now();
-  const HlProgram *p = training_step(65536);
+  const HlClusterProgram *p = training_step(65536);
   const HlClusterRun one = run_of(p, s, (HlClusterOptions){0});
   print_message("%d steps on 65,536 devices as %lld class: %.2f s for %.1f ms\n", p->n_steps, (long long)one.classes,
                 hl_now() - begin, 1e3 * one.seconds);
@@ -284,7 +284,7 @@ static void test_large(void **state) {
 // Systems, algorithms and sizes: 1,000 in a second.
 static void test_sweep(void **state) {
   (void)state;
-  const HlProgram *p = training_step(64);
+  const HlClusterProgram *p = training_step(64);
   const HlSystem *s = hl_system_resize(cx, arena, hl_system_find(cx, arena, "h100"), 64);
   const double begin = hl_now();
   int n = 0;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/load.h"
-#include "cli/sim/sim.h"
+#include "cli/sim/cluster.h"
 
 static const struct {
   const char *option;
@@ -56,8 +56,9 @@ static const CliOption options[] = {
     {"--keep-zeros", NULL, "of --alone: with instructions that take no time"},
     {"--net-gbit", "G", "of --alone: 2^30 bits a second of the network interface (default 656)"},
     {"--start", "S", "of --alone: the time at the beginning, in seconds"},
-    {"--seed", "N", "of --alone: of the numbers that branches are drawn with"},
+    {"--seed", "N", "of --alone: of the numbers that branches are drawn with; of --system: of jitter and stragglers"},
     {"--branches", "HOW", "of --alone: draw a branch by its probability, or take the worst"},
+    SIM_CLUSTER_OPTIONS,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
 };

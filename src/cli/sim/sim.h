@@ -11,6 +11,8 @@
   MODE("--convert", sim_convert)     \
   MODE("--translate", sim_translate) \
   MODE("--alone", sim_alone)         \
+  MODE("--list-systems", sim_list_systems) \
+  MODE("--system", sim_cluster)      \
   MODE(NULL, sim_describe)
 typedef int SimMode(Cli *cli);  // an exit status
 #define MODE(option, function) SimMode function;

@@ -384,7 +384,7 @@ bool net_flows_next(NetFlows *f, double *at, uint64_t *tag) {
   return false;
 }
 
-void hl_flows_finish(int n_links, const double *capacity, int n_flows, const HlFlow *flow, const int *first, const int *link,
+void hl_flows_finish(int n_links, const double *capacity, int n_flows, const HlNetFlow *flow, const int *first, const int *link,
                      double *done) {
   NetFlows *f = net_flows_new(n_links, capacity);
   int64_t *links = base_alloc(sizeof *links * (size_t)(first[n_flows] + 1));

@@ -272,7 +272,7 @@ static bool stage_seconds(const HlSystem *s, const NetGroup *g, const NetSchedul
   if (!wire_of(s, g, &t->axis, t->inner, !t->line, &wire))
     return false;
   wire.bandwidth /= sharers(s, x, stream, at);
-  Work work = {p - 1, (p - 1) * piece, t->kind == HL_REDUCE_SCATTER ? (p - 1) * piece : 0};
+  Work work = {(double)t->rounds, (p - 1) * piece, t->kind == HL_REDUCE_SCATTER ? (p - 1) * piece : 0};
   if (t->line && t->kind == HL_REDUCE_SCATTER)
     work.reduced = line_pieces(t->axis.count) * piece;
   if (t->kind == HL_ALL_TO_ALL && !is_uniform(l)) {

@@ -56,6 +56,7 @@ typedef struct NetStage {
   int64_t inner;           // places of the group from one of its members to the next
   HlExchangeKind kind;     // all-gather, reduce-scatter or all-to-all
   bool line;               // of a line, both ways at once
+  bool halves;             // by halving or doubling: a power of two of places that all reach each other
   int way;                 // of a ring: 1 or -1
   double bytes;            // of this stream, as HlExchange.bytes says, before a reduce-scatter or after an all-gather
   int64_t begin, rounds;

@@ -234,12 +234,20 @@ static void chain_step(const NetSchedule *s, int64_t i, int64_t round, NetStep *
 
 // --- Stages -------------------------------------------------------------------------------------------------
 
+static void halves_step(const NetStage *t, int64_t at, int64_t round, NetStep *step) {
+  const bool gathers = t->kind == HL_ALL_GATHER;
+  const int64_t k = gathers ? round : t->rounds - 1 - round;
+  pair(step, at ^ (int64_t)1 << k, t->bytes * (double)((int64_t)1 << k) / (double)t->axis.count);
+}
+
 static void stage_step(const NetStage *t, int64_t i, int64_t round, NetStep *step) {
   const int64_t p = t->axis.count, at = i / t->inner % p, home = i - at * t->inner;
   const double piece = t->bytes / (double)p;
   NetStep own = {0};
   if (t->kind == HL_ALL_TO_ALL)
     around(&own, at, p, round + 1, piece);
+  else if (t->halves)
+    halves_step(t, at, round, &own);
   else if (t->line)
     line_step(at, p, round, piece, t->kind == HL_REDUCE_SCATTER, &own);
   else
@@ -248,7 +256,8 @@ static void stage_step(const NetStage *t, int64_t i, int64_t round, NetStep *ste
     send_to(step, home + own.to[k] * t->inner, own.bytes[k]);
   for (int k = 0; k < own.n_receive; k++)
     receive(step, home + own.from[k] * t->inner, own.got[k]);
-  step->reduced = t->kind == HL_REDUCE_SCATTER ? piece * own.n_receive : 0;
+  for (int k = 0; k < own.n_receive && t->kind == HL_REDUCE_SCATTER; k++)
+    step->reduced += own.got[k];
 }
 
 static void stages_step(const NetSchedule *s, int64_t i, int stream, int64_t round, NetStep *step) {
@@ -304,8 +313,12 @@ static void add_stage(const HlSystem *s, const NetGroup *g, NetSchedule *out, in
                       HlExchangeKind kind, double bytes) {
   NetStage *t = net_stage(out, stream, at);
   const int64_t begin = at > 0 ? t[-1].begin + t[-1].rounds : 0;
+  const HlNetShape shape = s->level[g->axis[axis].level].shape;
+  const bool halves = (shape == HL_NET_SWITCH || shape == HL_NET_FULL) && is_power(g->axis[axis].count) && kind != HL_ALL_TO_ALL;
   *t = (NetStage){.axis = g->axis[axis], .inner = inner_of(g, axis), .kind = kind, .way = way,
-                  .line = is_line(s, &g->axis[axis]), .bytes = bytes, .begin = begin, .rounds = g->axis[axis].count - 1};
+                  .line = is_line(s, &g->axis[axis]), .halves = halves, .bytes = bytes, .begin = begin,
+                  .rounds = halves ? net_log2(g->axis[axis].count) : g->axis[axis].count - 1};
+  out->rounds = begin + t->rounds;
 }
 
 static void fill_stream(const HlSystem *s, const NetGroup *g, NetSchedule *out, int stream, int d, int way, double bytes) {
@@ -345,9 +358,6 @@ bool net_stages(HlArena *arena, const HlSystem *s, const NetGroup *g, NetSchedul
   out->stage = HL_ARRAY(arena, NetStage, out->streams * out->n_stages + 1);
   for (int k = 0; k < out->streams; k++)
     fill_stream(s, g, out, k, k / ways, k % ways ? -1 : 1, out->bytes / out->streams);
-  out->rounds = 0;
-  for (int k = 0; k < g->n_axes; k++)
-    out->rounds += (g->axis[k].count - 1) * (out->kind == HL_ALL_REDUCE ? 2 : 1);
   return true;
 }
 
@@ -489,7 +499,7 @@ static int64_t same_stage_until(const NetSchedule *s, int64_t round) {
       const int64_t end = stage->begin + stage->rounds;
       if (round < stage->begin || round >= end)
         continue;
-      const int64_t here = stage->line || stage->kind == HL_ALL_TO_ALL ? round + 1 : end;
+      const int64_t here = stage->line || stage->halves || stage->kind == HL_ALL_TO_ALL ? round + 1 : end;
       until = here < until ? here : until;
     }
   return until;

@@ -8,7 +8,7 @@ HlProgramBuilder *hl_program_begin(HlArena *arena, const char *name, int64_t dev
   HlProgramBuilder *b = HL_NEW(arena, HlProgramBuilder);
   b->arena = arena;
   b->seen_groups.arena = b->seen_exchanges.arena = arena;
-  b->program = HL_NEW(arena, HlProgram);
+  b->program = HL_NEW(arena, HlClusterProgram);
   b->program->name = hl_arena_strndup(arena, name, strlen(name));
   b->program->devices = devices;
   return b;
@@ -58,30 +58,30 @@ int run_add_exchange(HlProgramBuilder *b, HlProgramExchange e) {
   return b->exchange.n - 1;
 }
 
-HlStep *run_add_step(HlProgramBuilder *b, HlStep step) {
+HlClusterStep *run_add_step(HlProgramBuilder *b, HlClusterStep step) {
   vec_push_in(b->arena, &b->step, step);
   return &vec_last(&b->step);
 }
 
 int hl_program_compute(HlProgramBuilder *b, HlStr name, const char *category, double seconds) {
-  run_add_step(b, (HlStep){.kind = HL_STEP_COMPUTE, .name = name, .category = category, .seconds = seconds, .times = 1,
+  run_add_step(b, (HlClusterStep){.kind = HL_STEP_COMPUTE, .name = name, .category = category, .seconds = seconds, .times = 1,
                            .exchange = -1, .waits = -1});
   return b->step.n - 1;
 }
 
 int hl_program_exchange(HlProgramBuilder *b, HlStr name, HlProgramExchange exchange, int stream) {
-  run_add_step(b, (HlStep){.kind = HL_STEP_EXCHANGE, .name = name, .category = hl_exchange_text(exchange.kind), .times = 1,
+  run_add_step(b, (HlClusterStep){.kind = HL_STEP_EXCHANGE, .name = name, .category = hl_exchange_text(exchange.kind), .times = 1,
                            .exchange = run_add_exchange(b, exchange), .stream = stream, .waits = -1});
   return b->step.n - 1;
 }
 
 int hl_program_wait(HlProgramBuilder *b, HlStr name, int step) {
-  run_add_step(b, (HlStep){.kind = HL_STEP_WAIT, .name = name, .category = "wait", .times = 1, .exchange = -1, .waits = step});
+  run_add_step(b, (HlClusterStep){.kind = HL_STEP_WAIT, .name = name, .category = "wait", .times = 1, .exchange = -1, .waits = step});
   return b->step.n - 1;
 }
 
-HlProgram *hl_program_end(HlProgramBuilder *b) {
-  HlProgram *p = b->program;
+HlClusterProgram *hl_program_end(HlProgramBuilder *b) {
+  HlClusterProgram *p = b->program;
   p->step = b->step.at;
   p->n_steps = b->step.n;
   p->exchange = b->exchange.at;

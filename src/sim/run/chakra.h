@@ -14,6 +14,6 @@ enum { COLL_ALL_REDUCE, COLL_REDUCE, COLL_ALL_GATHER, COLL_GATHER, COLL_SCATTER,
        COLL_REDUCE_SCATTER_BLOCK, COLL_BARRIER, COLLS };
 
 // The number of a group's name: groups of all have none; others are numbered from 1, set by set.
-int64_t chakra_group_number(const HlProgram *program, int groups, int64_t group);
+int64_t chakra_group_number(const HlClusterProgram *program, int groups, int64_t group);
 
 #endif

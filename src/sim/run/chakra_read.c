@@ -393,7 +393,7 @@ static bool add_steps(Reader *r, HlProgramBuilder *b) {
   return true;
 }
 
-HlProgram *hl_chakra_read(HlCx *cx, HlArena *arena, const char *prefix, const char *groups, const HlTarget *device) {
+HlClusterProgram *hl_chakra_read(HlCx *cx, HlArena *arena, const char *prefix, const char *groups, const HlTarget *device) {
   Reader r = {.cx = cx, .arena = arena, .device = device};
   HlProgramBuilder *b = NULL;
   if (read_traces(&r, prefix) && check_ranks(&r) && read_groups(&r, prefix, groups)) {

@@ -13,7 +13,7 @@
 
 typedef struct Writer {
   HlCx *cx;
-  const HlProgram *p;
+  const HlClusterProgram *p;
   int64_t rank;
   const HlChakraOptions *o;
   HlBuf *out;
@@ -26,7 +26,7 @@ typedef struct Writer {
   int64_t *to, *from;          // of a permutation, by exchange: + 1; 0: not looked for, -1: none
 } Writer;
 
-static int64_t named_before(const HlProgram *p, int groups) {
+static int64_t named_before(const HlClusterProgram *p, int groups) {
   int64_t n = 1;
   for (int k = 0; k < groups; k++)
     if (p->groups[k].n < p->devices)
@@ -34,7 +34,7 @@ static int64_t named_before(const HlProgram *p, int groups) {
   return n;
 }
 
-int64_t chakra_group_number(const HlProgram *p, int groups, int64_t group) {
+int64_t chakra_group_number(const HlClusterProgram *p, int groups, int64_t group) {
   return p->groups[groups].n < p->devices ? named_before(p, groups) + group : 0;
 }
 
@@ -99,7 +99,7 @@ static void begin_node(Writer *w, HlStr name, int type) {
   put_packed(w, NODE_DATA_DEPS, w->waited.at, w->waited.n);
 }
 
-static void end_node(Writer *w, const HlStep *step) {
+static void end_node(Writer *w, const HlClusterStep *step) {
   wire_put_varint(w->out, w->node.n);
   hl_buf_add(w->out, w->node.at, w->node.n);
   if (!step->stream) {
@@ -113,7 +113,7 @@ static uint64_t whole(double value) {
   return value > 0 ? value < 9e18 ? (uint64_t)(value + 0.5) : (uint64_t)9e18 : 0;
 }
 
-static void write_compute(Writer *w, const HlStep *step) {
+static void write_compute(Writer *w, const HlClusterStep *step) {
   const double seconds = step->seconds * step->times;
   begin_node(w, step->name, CHAKRA_COMP);
   put_plain(&w->node, NODE_DURATION, (uint64_t)ceil(1e6 * seconds));
@@ -141,7 +141,7 @@ static int64_t place_in(Writer *w, int groups) {
   return w->place[groups] > 0 ? w->place[groups] - 1 : -1;
 }
 
-static void write_collective(Writer *w, const HlStep *step, const HlProgramExchange *x) {
+static void write_collective(Writer *w, const HlClusterStep *step, const HlProgramExchange *x) {
   const HlDeviceGroups *g = &w->p->groups[x->groups];
   const int64_t place = place_in(w, x->groups);
   if (place < 0)
@@ -165,7 +165,7 @@ static void write_collective(Writer *w, const HlStep *step, const HlProgramExcha
 }
 
 // A message as a node of its own: to or from `peer`.
-static void write_half(Writer *w, const HlStep *step, double bytes, bool sends, int64_t peer, int tag) {
+static void write_half(Writer *w, const HlClusterStep *step, double bytes, bool sends, int64_t peer, int tag) {
   begin_node(w, step->name, sends ? CHAKRA_SEND : CHAKRA_RECV);
   put_number(w, "is_cpu_op", ATTR_BOOL, 0);
   put_number(w, sends ? "comm_dst" : "comm_src", ATTR_INT32, (uint64_t)peer);
@@ -189,7 +189,7 @@ static void find_peers(Writer *w, int exchange) {
   }
 }
 
-static void write_permute(Writer *w, int k, const HlStep *step) {
+static void write_permute(Writer *w, int k, const HlClusterStep *step) {
   const double bytes = w->p->exchange[step->exchange].bytes;
   if (w->to[step->exchange] == 0)
     find_peers(w, step->exchange);
@@ -200,7 +200,7 @@ static void write_permute(Writer *w, int k, const HlStep *step) {
 }
 
 static void write_step(Writer *w, int k) {
-  const HlStep *step = &w->p->step[k];
+  const HlClusterStep *step = &w->p->step[k];
   const int64_t first = w->next;
   if (step->kind == HL_STEP_WAIT) {
     if (w->node_of[step->waits] >= 0)
@@ -228,7 +228,7 @@ static void write_metadata(Writer *w) {
   hl_buf_add(w->out, w->node.at, w->node.n);
 }
 
-bool hl_chakra_write(HlCx *cx, const HlProgram *p, int64_t rank, const HlChakraOptions *options, HlBuf *out) {
+bool hl_chakra_write(HlCx *cx, const HlClusterProgram *p, int64_t rank, const HlChakraOptions *options, HlBuf *out) {
   static const HlChakraOptions usual = {0};
   if (rank < 0 || rank >= p->devices)
     return hl_error(cx, (HlPos){0}, "rank %lld of a program for %lld devices", (long long)rank, (long long)p->devices);
@@ -254,14 +254,14 @@ bool hl_chakra_write(HlCx *cx, const HlProgram *p, int64_t rank, const HlChakraO
 
 // --- Groups -------------------------------------------------------------------------------------------------
 
-static bool has_named_groups(const HlProgram *p) {
+static bool has_named_groups(const HlClusterProgram *p) {
   for (int k = 0; k < p->n_groups; k++)
     if (p->groups[k].n < p->devices)
       return true;
   return false;
 }
 
-void hl_chakra_groups(const HlProgram *p, HlBuf *out) {
+void hl_chakra_groups(const HlClusterProgram *p, HlBuf *out) {
   int n = 0;
   hl_buf_puts(out, "{");
   for (int k = 0; k < p->n_groups; k++) {
@@ -276,7 +276,7 @@ void hl_chakra_groups(const HlProgram *p, HlBuf *out) {
   hl_buf_puts(out, "\n}\n");
 }
 
-bool hl_chakra_write_all(HlCx *cx, const HlProgram *p, const char *prefix, const HlChakraOptions *options) {
+bool hl_chakra_write_all(HlCx *cx, const HlClusterProgram *p, const char *prefix, const HlChakraOptions *options) {
   HlArena *arena = hl_arena_new();
   HlBuf out = {0};
   bool ok = true;

@@ -10,9 +10,8 @@ typedef struct Devices {
   int64_t replicas, partitions, all, copies;
 } Devices;
 
-static Devices devices_of(const HlProgramBuilder *b, const HlModule *m) {
-  Devices d = {m->replica_count > 0 ? m->replica_count : 1, m->num_partitions > 0 ? m->num_partitions : 1, 0, 1};
-  d.all = d.replicas * d.partitions;
+static Devices devices_of(const HlProgramBuilder *b) {
+  Devices d = {b->replicas, b->partitions, b->replicas * b->partitions, 1};
   d.copies = b->program->devices / d.all > 0 ? b->program->devices / d.all : 1;
   return d;
 }
@@ -91,7 +90,7 @@ static int make_groups(HlProgramBuilder *b, const Devices *d, HlGroupMode mode, 
 }
 
 bool run_groups(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, HlGroupMode mode, int *out) {
-  const Devices d = devices_of(b, inst->comp->module);
+  const Devices d = devices_of(b);
   const int64_t n_ids = ids_of(&d, mode);
   const HlI64Lists lists = lists_of(b->arena, inst, n_ids);
   if (!check_lists(cx, inst, lists, n_ids))
@@ -112,7 +111,7 @@ static void add_pair(const Devices *d, HlGroupMode mode, int64_t from, int64_t t
 }
 
 bool run_pairs(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, int *groups, const int64_t **target) {
-  const Devices d = devices_of(b, inst->comp->module);
+  const Devices d = devices_of(b);
   const HlGroupMode mode = hl_group_mode(inst);
   const int64_t n_ids = ids_of(&d, mode), all = d.all * d.copies;
   const HlI64s pairs = hl_attr_ints(inst, HL_A_SOURCE_TARGET_PAIRS);
@@ -130,4 +129,37 @@ bool run_pairs(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, int *groups, c
   *groups = hl_program_groups(b, (HlDeviceGroups){1, all, ids.at});
   *target = to;
   return true;
+}
+
+// --- How many there are ---------------------------------------------------------------------------------------
+
+static int64_t most_named(HlArena *arena, const HlInst *inst) {
+  const HlGroups *groups = hl_attr_ptr(inst, HL_A_REPLICA_GROUPS);
+  const HlI64s pairs = hl_attr_ints(inst, HL_A_SOURCE_TARGET_PAIRS);
+  const HlI64Lists lists = groups ? hl_groups_lists(arena, groups) : (HlI64Lists){NULL, 0};
+  int64_t most = -1;
+  for (int k = 0; k < lists.n; k++)
+    for (int i = 0; i < lists.at[k].n; i++)
+      most = lists.at[k].at[i] > most ? lists.at[k].at[i] : most;
+  for (int k = 0; k < pairs.n; k++)
+    most = pairs.at[k] > most ? pairs.at[k] : most;
+  return most + 1;
+}
+
+void run_devices(HlArena *arena, const HlModule *m, int64_t *replicas, int64_t *partitions) {
+  int64_t all = 0;
+  *replicas = m->replica_count > 0 ? m->replica_count : 1;
+  *partitions = m->num_partitions > 0 ? m->num_partitions : 1;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+      if (!hl_op_is((HlOp)inst->op, HL_T_COLLECTIVE))
+        continue;
+      const int64_t n = most_named(arena, inst);
+      const HlGroupMode mode = hl_group_mode(inst);
+      int64_t *of = mode == HL_CROSS_PARTITION ? partitions : mode == HL_FLATTENED ? &all : replicas;
+      *of = n > *of && n <= 1 << 24 ? n : *of;
+    }
+  // Of flattened ids nobody says which are whose: all of them replicas.
+  if (all > *replicas * *partitions)
+    *replicas = (all + *partitions - 1) / *partitions;
 }

@@ -46,7 +46,7 @@ static int in_order(const void *a, const void *b) {
   return ((const Slice *)a)->step - ((const Slice *)b)->step;
 }
 
-static int slices(HlArena *arena, const HlProgram *p, const HlClusterRun *run, Slice **out) {
+static int slices(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, Slice **out) {
   Slice *at = HL_ARRAY(arena, Slice, p->n_steps + 1);
   int n = 0;
   for (int k = 0; k < p->n_steps; k++)
@@ -65,13 +65,13 @@ static int word_number(const char **words, int *n, const char *word) {
   return (*n)++;
 }
 
-static void put_steps(HlArena *arena, const HlProgram *p, const HlClusterRun *run, HlBuf *out) {
+static void put_steps(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, HlBuf *out) {
   Slice *at;
   const char **words = HL_ARRAY(arena, const char *, p->n_steps + 1);
   int n = slices(arena, p, run, &at), n_words = 0;
   hl_buf_puts(out, ",\"longest\":[");
   for (int k = 0; k < n && k < MOST_LONGEST; k++) {
-    const HlStep *step = &p->step[at[k].step];
+    const HlClusterStep *step = &p->step[at[k].step];
     hl_buf_puts(out, k ? ",[" : "[");
     put_string(out, step->name.at, step->name.n);
     hl_buf_putc(out, ',');
@@ -82,7 +82,7 @@ static void put_steps(HlArena *arena, const HlProgram *p, const HlClusterRun *ru
   qsort(at, (size_t)n, sizeof *at, in_order);
   hl_buf_puts(out, "],\"steps\":[");
   for (int k = 0; k < n; k++) {
-    const HlStep *step = &p->step[at[k].step];
+    const HlClusterStep *step = &p->step[at[k].step];
     const HlStepRun *r = &run->step[at[k].step];
     hl_buf_printf(out, "%s[%.12g,%.12g,%d,", k ? "," : "", r->begin, r->end, step->stream);
     put_string(out, step->name.at, step->name.n);
@@ -104,7 +104,7 @@ static void put_steps(HlArena *arena, const HlProgram *p, const HlClusterRun *ru
   hl_buf_putc(out, ']');
 }
 
-static void put_exposed(HlArena *arena, const HlProgram *p, const HlClusterRun *run, HlBuf *out) {
+static void put_exposed(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, HlBuf *out) {
   HlExposed *row;
   int n = hl_exposed_by_kind(arena, p, run, &row);
   hl_buf_puts(out, ",\"kinds\":[");
@@ -126,7 +126,7 @@ static void put_exposed(HlArena *arena, const HlProgram *p, const HlClusterRun *
 }
 
 // What a few changes of the system would do.
-static void put_what_if(HlArena *arena, const HlProgram *p, const HlSystem *s, HlBuf *out) {
+static void put_what_if(HlArena *arena, const HlClusterProgram *p, const HlSystem *s, HlBuf *out) {
   static const char *const changes[] = {"bandwidth=2x", "bandwidth=0.5x", "latency=0.5x", "start=0s"};
   HlCx *cx = hl_cx_new();
   hl_buf_puts(out, ",\"whatif\":[");
@@ -143,7 +143,7 @@ static void put_what_if(HlArena *arena, const HlProgram *p, const HlSystem *s, H
   hl_cx_free(cx);
 }
 
-void hl_cluster_page(const HlProgram *p, const HlClusterRun *run, const HlSystem *s, HlBuf *out) {
+void hl_cluster_page(const HlClusterProgram *p, const HlClusterRun *run, const HlSystem *s, HlBuf *out) {
   HlArena *arena = hl_arena_new();
   hl_buf_puts(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
                    "content=\"width=device-width\">\n<title>");

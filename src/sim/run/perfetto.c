@@ -118,7 +118,7 @@ static void put_memory(Trace *t, double at, int64_t bytes) {
 
 static const char *const stream_names[HL_STREAMS] = {"device", "collectives", "permutations", "copies"};
 
-void hl_cluster_perfetto(const HlProgram *p, const HlClusterRun *run, HlBuf *out) {
+void hl_cluster_perfetto(const HlClusterProgram *p, const HlClusterRun *run, HlBuf *out) {
   Trace t = {.out = out};
   bool used[HL_STREAMS] = {true};
   int64_t live = -1;
@@ -130,7 +130,7 @@ void hl_cluster_perfetto(const HlProgram *p, const HlClusterRun *run, HlBuf *out
       put_track(&t, (uint64_t)(STREAM_TRACKS + k), stream_names[k], NULL, k + 1, false);
   put_track(&t, MEMORY_TRACK, "memory", NULL, 0, true);
   for (int k = 0; k < p->n_steps; k++) {
-    const HlStep *step = &p->step[k];
+    const HlClusterStep *step = &p->step[k];
     const HlStepRun *r = &run->step[k];
     if (step->kind == HL_STEP_WAIT ? r->end > r->begin : r->end > 0)
       put_slice(&t, r->begin, r->end, (uint64_t)(STREAM_TRACKS + step->stream), step->name, step->category);

@@ -84,23 +84,23 @@ static const char *category_of(const HlInst *inst) {
   return fusions[kind];
 }
 
-static HlStep *add_step(Walk *w, const HlInst *inst, HlStepKind kind) {
+static HlClusterStep *add_step(Walk *w, const HlInst *inst, HlStepKind kind) {
   const HlMetadata *meta = hl_metadata(inst);
   const bool named = meta && meta->source_file;
-  return run_add_step(w->b, (HlStep){.kind = kind, .name = {inst->name->text, inst->name->n}, .category = category_of(inst),
+  return run_add_step(w->b, (HlClusterStep){.kind = kind, .name = {inst->name->text, inst->name->n}, .category = category_of(inst),
                                      .file = named ? meta->source_file->text : NULL, .line = named ? meta->source_line : 0,
                                      .inst = inst, .times = w->factor, .exchange = -1, .waits = -1, .live = w->live});
 }
 
 static void wait_for(Walk *w, const HlInst *inst, int step) {
-  HlStep *s = add_step(w, inst, HL_STEP_WAIT);
+  HlClusterStep *s = add_step(w, inst, HL_STEP_WAIT);
   s->category = "wait";
   s->waits = step;
 }
 
 static void add_compute(Walk *w, const HlInst *inst, double seconds, int stream) {
   const HlCost cost = hl_cost_inst_by(inst, w->times.comps);
-  HlStep *s = add_step(w, inst, HL_STEP_COMPUTE);
+  HlClusterStep *s = add_step(w, inst, HL_STEP_COMPUTE);
   s->flops = cost.flops + cost.transcendentals;
   s->bytes = cost.bytes_read + cost.bytes_written;
   s->stream = stream;
@@ -151,7 +151,7 @@ static int add_exchange(Walk *w, const HlInst *inst, const HlInst *what, const E
     return -1;
   if (x->kind == HL_ALL_GATHER)
     e.bytes *= (double)n;
-  HlStep *s = add_step(w, inst, HL_STEP_EXCHANGE);
+  HlClusterStep *s = add_step(w, inst, HL_STEP_EXCHANGE);
   s->category = hl_exchange_text(x->kind);
   s->exchange = run_add_exchange(w->b, e);
   s->stream = stream;
@@ -337,8 +337,10 @@ static int64_t parameter_bytes(const HlComp *entry) {
   return sum;
 }
 
-HlProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, const HlProgramOptions *o) {
-  const int64_t own = (m->replica_count > 0 ? m->replica_count : 1) * (m->num_partitions > 0 ? m->num_partitions : 1);
+HlClusterProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, const HlProgramOptions *o) {
+  int64_t replicas, partitions;
+  run_devices(arena, m, &replicas, &partitions);
+  const int64_t own = replicas * partitions;
   const int64_t devices = o->devices > 0 ? o->devices : own;
   if (!m->entry) {
     hl_error(cx, hl_module_pos(m), "the module has no entry computation");
@@ -351,6 +353,8 @@ HlProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, const HlP
   }
   Walk w = {.cx = cx, .arena = arena, .o = o, .factor = 1};
   w.b = hl_program_begin(arena, m->name->text, devices);
+  w.b->replicas = replicas;
+  w.b->partitions = partitions;
   w.times = hl_times(arena, m, o->system->device, hl_cost_comps(arena, m));
   w.live = parameter_bytes(m->entry);
   walk(&w, m->entry);

@@ -37,7 +37,7 @@ typedef struct Meeting {
 typedef struct Run {
   HlCx *cx;
   HlArena *arena;
-  const HlProgram *p;
+  const HlClusterProgram *p;
   const HlSystem *s;
   const HlClusterOptions *o;
   Units units;
@@ -101,7 +101,7 @@ static int64_t number_classes(const uint64_t *signature, int64_t n, int64_t *cla
 }
 
 static void find_classes(Run *r) {
-  const HlProgram *p = r->p;
+  const HlClusterProgram *p = r->p;
   const int64_t n = p->devices;
   int64_t *class = HL_ARRAY(r->arena, int64_t, n), classes = 1, before = 0;
   uint64_t *signature = HL_ARRAY(r->arena, uint64_t, n);
@@ -177,7 +177,7 @@ static void group_units(Run *r, const HlDeviceGroups *g, Meeting *out) {
 }
 
 static void find_meetings(Run *r) {
-  const HlProgram *p = r->p;
+  const HlClusterProgram *p = r->p;
   r->meeting = HL_ARRAY(r->arena, Meeting, p->n_exchanges + 1);
   Meeting *of_groups = HL_ARRAY(r->arena, Meeting, p->n_groups + 1);
   for (int e = 0; e < p->n_exchanges; e++) {
@@ -196,7 +196,7 @@ static void find_meetings(Run *r) {
 // --- Times of exchanges ---------------------------------------------------------------------------------------
 
 static bool time_exchanges(Run *r) {
-  const HlProgram *p = r->p;
+  const HlClusterProgram *p = r->p;
   r->time = HL_ARRAY(r->arena, HlExchangeTime, p->n_exchanges + 1);
   NetGroup *group = HL_ARRAY(r->arena, NetGroup, p->n_groups + 1);
   for (int e = 0; e < p->n_exchanges; e++) {
@@ -274,7 +274,7 @@ static void keep(Run *r, int k, int32_t u, double begin, double end) {
   }
 }
 
-static void compute(Run *r, int k, const HlStep *step) {
+static void compute(Run *r, int k, const HlClusterStep *step) {
   const double seconds = step->seconds * step->times;
   const uint64_t salt = mixed(r->o->seed + 1) + (uint64_t)k * 0xd1342543de82ef95u;
   double sum = 0;
@@ -299,13 +299,13 @@ static void compute(Run *r, int k, const HlStep *step) {
     r->compute += sum;
 }
 
-static double comes(const Run *r, const HlStep *step, int32_t u) {
+static double comes(const Run *r, const HlClusterStep *step, int32_t u) {
   const double now = r->now[u];
   return step->stream && r->free[step->stream][u] > now ? r->free[step->stream][u] : now;
 }
 
 // One unit's part in an exchange, which began for it at `own` and in earnest at `begin`.
-static void take_part(Run *r, int k, const HlStep *step, int32_t u, double own, double begin, double end) {
+static void take_part(Run *r, int k, const HlClusterStep *step, int32_t u, double own, double begin, double end) {
   HlStepRun *s = &r->step[k];
   if (step->stream) {
     r->free[step->stream][u] = end;
@@ -321,7 +321,7 @@ static void take_part(Run *r, int k, const HlStep *step, int32_t u, double own, 
   keep(r, k, u, own, end);
 }
 
-static void meet_in_groups(Run *r, int k, const HlStep *step, const Meeting *m, double seconds) {
+static void meet_in_groups(Run *r, int k, const HlClusterStep *step, const Meeting *m, double seconds) {
   for (int32_t g = 0; g < m->n_groups; g++) {
     double begin = 0;
     for (int32_t i = m->begin[g]; i < m->begin[g + 1]; i++) {
@@ -334,7 +334,7 @@ static void meet_in_groups(Run *r, int k, const HlStep *step, const Meeting *m, 
 }
 
 // Who sends or receives waits for those it does so with.
-static void meet_in_pairs(Run *r, int k, const HlStep *step, const Meeting *m, double seconds) {
+static void meet_in_pairs(Run *r, int k, const HlClusterStep *step, const Meeting *m, double seconds) {
   double *own = base_alloc(sizeof *own * (size_t)(r->units.n + 1));
   for (int32_t u = 0; u < r->units.n; u++)
     own[u] = comes(r, step, u);
@@ -352,7 +352,7 @@ static void meet_in_pairs(Run *r, int k, const HlStep *step, const Meeting *m, d
   base_free(own);
 }
 
-static void exchange(Run *r, int k, const HlStep *step) {
+static void exchange(Run *r, int k, const HlClusterStep *step) {
   const Meeting *m = &r->meeting[step->exchange];
   const double seconds = r->time[step->exchange].seconds * step->times;
   if (m->source)
@@ -361,7 +361,7 @@ static void exchange(Run *r, int k, const HlStep *step) {
     meet_in_groups(r, k, step, m, seconds);
 }
 
-static void wait(Run *r, int k, const HlStep *step) {
+static void wait(Run *r, int k, const HlClusterStep *step) {
   const double *done = &r->done[(int64_t)r->slot[step->waits] * r->units.n];
   double sum = 0;
   for (int32_t u = 0; u < r->units.n; u++) {
@@ -378,7 +378,7 @@ static void wait(Run *r, int k, const HlStep *step) {
 
 static void take_steps(Run *r) {
   for (int k = 0; k < r->p->n_steps; k++) {
-    const HlStep *step = &r->p->step[k];
+    const HlClusterStep *step = &r->p->step[k];
     if (step->kind == HL_STEP_COMPUTE)
       compute(r, k, step);
     else if (step->kind == HL_STEP_EXCHANGE)
@@ -394,7 +394,7 @@ static void take_steps(Run *r) {
 
 // Steps that are waited for hold a row of `done` from where they begin to the last wait: rows are used again.
 static int32_t give_slots(Run *r) {
-  const HlProgram *p = r->p;
+  const HlClusterProgram *p = r->p;
   int32_t n = 0;
   int *last = HL_ARRAY(r->arena, int, p->n_steps + 1);
   for (int k = 0; k < p->n_steps; k++) {
@@ -404,7 +404,7 @@ static int32_t give_slots(Run *r) {
   }
   VEC(int32_t) free_slots = {0};
   for (int k = 0; k < p->n_steps; k++) {
-    const HlStep *step = &p->step[k];
+    const HlClusterStep *step = &p->step[k];
     if (step->kind != HL_STEP_WAIT && last[k])
       r->slot[k] = free_slots.n ? vec_pop(&free_slots) : n++;
     if (step->kind == HL_STEP_WAIT && last[step->waits] == k + 1)
@@ -414,9 +414,9 @@ static int32_t give_slots(Run *r) {
   return n;
 }
 
-static bool check_program(HlCx *cx, const HlProgram *p, const HlSystem *s) {
+static bool check_program(HlCx *cx, const HlClusterProgram *p, const HlSystem *s) {
   for (int k = 0; k < p->n_steps; k++) {
-    const HlStep *step = &p->step[k];
+    const HlClusterStep *step = &p->step[k];
     if (step->stream < 0 || step->stream >= HL_STREAMS || (step->kind == HL_STEP_WAIT && (step->waits < 0 || step->waits >= k)) ||
         (step->kind == HL_STEP_EXCHANGE && (step->exchange < 0 || step->exchange >= p->n_exchanges)))
       return hl_error(cx, (HlPos){0}, "step %d of program %s makes no sense", k, p->name);
@@ -428,7 +428,7 @@ static bool check_program(HlCx *cx, const HlProgram *p, const HlSystem *s) {
 }
 
 static bool set_up(Run *r) {
-  const HlProgram *p = r->p;
+  const HlClusterProgram *p = r->p;
   r->varies = r->o->jitter > 0 || (r->o->stragglers > 0 && r->o->straggle > 0);
   if (r->varies || r->o->each)
     r->units = (Units){(int32_t)p->devices, NULL, NULL, NULL};
@@ -464,7 +464,7 @@ static void sum_up(Run *r, HlClusterRun *out) {
   }
   double beside = 0;
   for (int k = 0; k < r->p->n_steps; k++) {
-    const HlStep *step = &r->p->step[k];
+    const HlClusterStep *step = &r->p->step[k];
     out->exposed += r->step[k].exposed;
     out->waiting += r->step[k].waiting;
     if (step->kind == HL_STEP_EXCHANGE && step->stream) {
@@ -479,7 +479,7 @@ static void sum_up(Run *r, HlClusterRun *out) {
   out->hidden = beside;
 }
 
-bool hl_cluster_run(HlCx *cx, HlArena *arena, const HlProgram *p, const HlSystem *s, const HlClusterOptions *o, HlClusterRun *out) {
+bool hl_cluster_run(HlCx *cx, HlArena *arena, const HlClusterProgram *p, const HlSystem *s, const HlClusterOptions *o, HlClusterRun *out) {
   Run r = {.cx = cx, .arena = arena, .p = p, .s = s, .o = o};
   *out = (HlClusterRun){0};
   if (!check_program(cx, p, s))

@@ -14,17 +14,20 @@ extern const RunWebFile run_web_files[];
 
 struct HlProgramBuilder {
   HlArena *arena;
-  HlProgram *program;
-  VEC(HlStep) step;
+  HlClusterProgram *program;
+  VEC(HlClusterStep) step;
   VEC(HlProgramExchange) exchange;
   VEC(HlDeviceGroups) groups;
   Map seen_groups, seen_exchanges;
+  int64_t replicas, partitions;  // that the program is for
 };
-HlStep *run_add_step(HlProgramBuilder *b, HlStep step);
+HlClusterStep *run_add_step(HlProgramBuilder *b, HlClusterStep step);
 int run_add_exchange(HlProgramBuilder *b, HlProgramExchange exchange);
 
 // The devices that an instruction exchanges with, extended to all of the program's (groups.c). False after reporting.
 bool run_groups(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, HlGroupMode mode, int *out);
+// How many replicas and partitions a module is for: what it says, or more where its groups name more (dumps of 2021 say nothing).
+void run_devices(HlArena *arena, const HlModule *m, int64_t *replicas, int64_t *partitions);
 // Of a permutation: all devices as one group, and targets.
 bool run_pairs(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, int *groups, const int64_t **target);
 
