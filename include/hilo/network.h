@@ -53,12 +53,13 @@ enum { HL_NET_LEVELS = 12 };
 typedef struct HlSystem {
   const char *name;        // "h100"
   const char *about;       // what it is, a line
-  const HlTarget *device;
+  const HlTarget *device;  // with what `share` makes of it
   HlNetLevel level[HL_NET_LEVELS];
   int n_levels;
   double start;            // seconds before the first message of an exchange
   double efficiency;       // share of a link's bandwidth that messages get
   double reduce;           // bytes/s that reducing takes in; 0: it takes no time
+  double share;            // of the target that a device is
   double slowdown;         // times as long as alone a device computes while its links work; 1: they do not disturb
 } HlSystem;
 

@@ -141,6 +141,21 @@ typedef struct HlExposed {
 int hl_exposed_by_kind(HlArena *arena, const HlClusterProgram *program, const HlClusterRun *run, HlExposed **out);
 int hl_exposed_by_line(HlArena *arena, const HlClusterProgram *program, const HlClusterRun *run, HlExposed **out);
 
+// --- Calibration ------------------------------------------------------------------------------------
+
+// How many times as long as by the roofline steps of a category take, learned from measured ones: the median by time.
+typedef struct HlCalibration HlCalibration;
+HlCalibration *hl_calibration_new(HlArena *arena);
+// `weight`: seconds that such steps took in all.
+void hl_calibration_learn(HlCalibration *c, HlStr category, double measured, double roofline, double weight);
+// From the rows of a profile (hilo/sim_graph.h): a device's roofline by their flops and bytes. How many rows said something.
+struct HlSimProfile;
+int hl_calibration_learn_profile(HlCalibration *c, const struct HlSimProfile *profile, const HlTarget *device);
+// 1 where nothing has been learned of the category nor of any.
+double hl_calibration_factor(const HlCalibration *c, HlStr category);
+// The larger of computing at the device's peak and moving bytes.
+double hl_roofline(const HlTarget *device, double flops, double bytes);
+
 // --- Timelines --------------------------------------------------------------------------------------
 
 // A run as a trace that Perfetto reads (ui.perfetto.dev): streams as threads, memory as a counter.

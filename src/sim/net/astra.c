@@ -143,7 +143,7 @@ const HlSystem *net_read_astra(HlCx *cx, HlArena *arena, const HlSource *source)
     return NULL;
   HlSystem *s = HL_NEW(arena, HlSystem);
   *s = (HlSystem){.name = "astra", .about = "a network of ASTRA-sim's", .device = hl_target_find("h100"),
-                  .n_levels = y.n_topology, .efficiency = 1, .slowdown = 1};
+                  .n_levels = y.n_topology, .efficiency = 1, .slowdown = 1, .share = 1};
   double devices = 1;
   for (int k = 0; k < y.n_topology; k++) {
     const int shape = shape_of(&y, y.topology[k]);

@@ -4,6 +4,7 @@
 //   system h100                    what it is called
 //   about DGX H100 cluster         a line about it
 //   device h100                    of hilo/target.h
+//   share 0.5                      of that: a core of two, say (not given: all of it)
 //   start 10us                     before the first message of an exchange
 //   efficiency 0.85                share of a link's bandwidth that messages get
 //   switch 8 bandwidth 450GB/s latency 0.5us
@@ -238,9 +239,9 @@ static bool read_device(Reader *r, HlStr word) {
 }
 
 typedef enum Key { KEY_SYSTEM, KEY_ABOUT, KEY_DEVICE, KEY_START, KEY_EFFICIENCY, KEY_REDUCE,
-                   KEY_SLOWDOWN, KEY_TORUS, KEY_MESH, KEYS } Key;
+                   KEY_SLOWDOWN, KEY_SHARE, KEY_TORUS, KEY_MESH, KEYS } Key;
 static const char *const key_words[] = {"system", "about",  "device",   "start", "efficiency",
-                                        "reduce", "slowdown", "torus",  "mesh"};
+                                        "reduce", "slowdown", "share", "torus",  "mesh"};
 _Static_assert(HL_COUNT_OF(key_words) == KEYS, "a word for each key");
 
 static bool read_value(Reader *r, Key key, HlStr word) {
@@ -260,6 +261,8 @@ static bool read_value(Reader *r, Key key, HlStr word) {
       return read_quantity(r, word, "", 1e-6, &s->efficiency);
     case KEY_REDUCE:
       return read_quantity(r, word, "B/s", 0, &s->reduce);
+    case KEY_SHARE:
+      return read_quantity(r, word, "", 1e-6, &s->share);
     default:
       return read_quantity(r, word, "", 1, &s->slowdown);
   }
@@ -275,13 +278,27 @@ static bool read_line(Reader *r) {
     return read_level(r, key == KEY_TORUS ? HL_NET_RING : HL_NET_LINE, true);
   if (key < 0) {
     hl_error(r->cx, place_of(r, head), "'%.*s' is nothing that a system file says", (int)head.n, head.at);
-    hl_hint(r->cx, "lines begin with system, about, device, start, efficiency, reduce, slowdown, or a shape: ring, line, "
+    hl_hint(r->cx, "lines begin with system, about, device, share, start, efficiency, reduce, slowdown, or a shape: ring, line, "
                    "torus, mesh, switch, full, fat-tree, dragonfly");
     return false;
   }
   if (r->n_words != 2)
     return hl_error(r->cx, place_of(r, head), "'%s' has one value, found %d", key_words[key], r->n_words - 1);
   return read_value(r, (Key)key, r->word[1]);
+}
+
+// A device that is a part of what the table of targets describes: a core of a chip of two.
+static void take_share(HlArena *arena, HlSystem *s) {
+  if (s->share == 1)
+    return;
+  HlTarget *t = hl_arena_copy(arena, s->device, sizeof *s->device);
+  t->memory_bandwidth *= s->share;
+  t->memory_bytes = (int64_t)((double)t->memory_bytes * s->share);
+  for (int k = 0; k < HL_DTYPE_COUNT; k++) {
+    t->matrix.of[k] *= s->share;
+    t->vector.of[k] *= s->share;
+  }
+  s->device = t;
 }
 
 static bool check_size(Reader *r) {
@@ -298,7 +315,7 @@ const HlSystem *hl_system_read(HlCx *cx, HlArena *arena, const HlSource *source)
     return net_read_astra(cx, arena, source);
   const HlStr bytes = hl_source_bytes(source);
   HlSystem *s = HL_NEW(arena, HlSystem);
-  *s = (HlSystem){.name = "", .about = "", .efficiency = 1, .slowdown = 1};
+  *s = (HlSystem){.name = "", .about = "", .efficiency = 1, .slowdown = 1, .share = 1};
   Reader r = {cx, arena, source, s, bytes.at, {{0}}, 0};
   const char *const end = bytes.at + bytes.n;
   for (const char *line = bytes.at; line < end;) {
@@ -312,6 +329,7 @@ const HlSystem *hl_system_read(HlCx *cx, HlArena *arena, const HlSource *source)
     hl_error(cx, (HlPos){source, 0}, "no system file: it says %s", s->device ? "no level of links" : "no device");
     return NULL;
   }
+  take_share(arena, s);
   return check_size(&r) ? s : NULL;
 }
 
@@ -393,6 +411,8 @@ void hl_system_print(const HlSystem *s, HlBuf *out) {
     hl_buf_printf(out, "about %s\n", s->about);
   hl_buf_printf(out, "device %s\nstart %.17gs\nefficiency %.17g\nslowdown %.17g\n", s->device->name,
                 s->start, s->efficiency, s->slowdown);
+  if (s->share != 1)
+    hl_buf_printf(out, "share %.17g\n", s->share);
   if (s->reduce > 0)
     hl_buf_printf(out, "reduce %.17gB/s\n", s->reduce);
   for (int k = 0; k < s->n_levels;) {

@@ -318,14 +318,6 @@ static bool check_ranks(Reader *r) {
   return true;
 }
 
-static double roofline(const Reader *r, const Node *node) {
-  const HlTarget *t = r->device;
-  const double rate = t->matrix.of[HL_BF16] > 0 ? t->matrix.of[HL_BF16] : t->vector.of[HL_F32];
-  const double computing = rate > 0 ? node->flops / rate : 0;
-  const double moving = t->memory_bandwidth > 0 ? node->bytes / t->memory_bandwidth : 0;
-  return computing > moving ? computing : moving;
-}
-
 static const int kinds[COLLS] = {
     [COLL_ALL_REDUCE] = HL_ALL_REDUCE, [COLL_REDUCE] = HL_REDUCE_TO_ONE,   [COLL_ALL_GATHER] = HL_ALL_GATHER,
     [COLL_GATHER] = HL_GATHER_TO_ONE,  [COLL_SCATTER] = HL_SCATTER_FROM_ONE, [COLL_BROADCAST] = HL_BROADCAST,
@@ -353,7 +345,7 @@ static bool add_node(Reader *r, HlProgramBuilder *b, int at, const Node *node, i
     case CHAKRA_MEM_LOAD:
     case CHAKRA_MEM_STORE:
       *step = hl_program_compute(b, node->name, node->type == CHAKRA_COMP ? "compute" : "memory",
-                                 node->seconds >= 0 ? node->seconds : roofline(r, node));
+                                 node->seconds >= 0 ? node->seconds : hl_roofline(r->device, node->flops, node->bytes));
       b->step.at[*step].flops = node->flops;
       b->step.at[*step].bytes = node->bytes;
       return true;

@@ -76,12 +76,31 @@ static void let_go(Walk *w, const Frame *f, uint32_t place) {
 
 // --- Steps ----------------------------------------------------------------------------------------------------
 
+// As profilers call them: a fusion by what is heavy in it.
+static const char *fusion_category(const HlInst *fusion) {
+  static const char *const kinds[] = {"loop fusion", "input fusion", "output fusion", "custom fusion"};
+  const char *found = NULL;
+  for (const HlInst *inst = fusion->n_calls > 0 ? hl_to_apply(fusion)->first : NULL; inst; inst = inst->next) {
+    if (inst->op == HL_OP_DOT || inst->op == HL_OP_CONVOLUTION)
+      return "convolution fusion";
+    if (inst->op == HL_OP_SCATTER)
+      found = "scatter fusion";
+    else if (inst->op == HL_OP_GATHER && !found)
+      found = "gather fusion";
+  }
+  const int64_t kind = hl_attr_int(fusion, HL_A_KIND);
+  return found ? found : kind >= 0 && kind < HL_COUNT_OF(kinds) ? kinds[kind] : "fusion";
+}
+
 static const char *category_of(const HlInst *inst) {
-  static const char *const fusions[] = {"loop fusion", "input fusion", "output fusion", "custom fusion"};
-  const int64_t kind = inst->op == HL_OP_FUSION ? hl_attr_int(inst, HL_A_KIND) : -1;
-  if (kind < 0 || kind >= HL_COUNT_OF(fusions))
-    return hl_op_text((HlOp)inst->op);
-  return fusions[kind];
+  const HlOp op = (HlOp)inst->op;
+  if (op == HL_OP_FUSION)
+    return fusion_category(inst);
+  if (op == HL_OP_COPY || op == HL_OP_TRANSPOSE || op == HL_OP_RESHAPE || op == HL_OP_REVERSE)
+    return "data formatting";
+  if (hl_op_is(op, HL_T_ELEMENTWISE))
+    return "non-fusion elementwise";
+  return hl_op_text(op);
 }
 
 static HlClusterStep *add_step(Walk *w, const HlInst *inst, HlStepKind kind) {
