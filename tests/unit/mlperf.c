@@ -36,10 +36,10 @@ typedef struct Model {
   double roofline_within, calibrated_within;
   HlSimProfile *profile;
 } Model;
-// Half of the time of maskrcnn are convolutions that reach a tenth of the peak, which no shape and no other program tells.
+// Half of the time of maskrcnn and much of that of ssd are convolutions and sorts far from the peaks, which flops and bytes do not tell.
 static Model models[MODELS] = {{"bert", 3, 0.30, 0.10, NULL},      {"dlrm", 2437.2, 0.30, 0.10, NULL},
                                {"maskrcnn", 76, 0.45, 0.32, NULL}, {"nmt", 142.25, 0.30, 0.10, NULL},
-                               {"resnet", 26, 0.30, 0.10, NULL},   {"ssd", 47, 0.30, 0.10, NULL},
+                               {"resnet", 26, 0.30, 0.10, NULL},   {"ssd", 47, 0.42, 0.10, NULL},
                                {"transformer", 19, 0.30, 0.10, NULL}};
 
 static HlCx *cx;
