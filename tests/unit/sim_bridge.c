@@ -11,9 +11,7 @@
 #include "hilo/text.h"
 
 static HlModule *parse(HlCx *cx, const char *text) {
-  HlSource *source = hl_source_new("m.hlo", text, strlen(text), false);
-  HlModule *m = hl_parse(cx, source);
-  hl_source_unref(source);
+  HlModule *m = hl_text_parse(cx, text);
   if (!m)
     fail_msg("%s\n%s", hl_cx_diag(cx, 0)->text, text);
   return m;
