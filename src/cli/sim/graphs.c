@@ -148,7 +148,7 @@ static void describe_text(const HlSimGraph *graph, const HlSimTotals *totals, Hl
     hl_buf_printf(out, "of processor %lld", (long long)processor);
   hl_buf_printf(out, ", %lld instruction%s in %lld subroutine%s\n", (long long)totals->nodes, totals->nodes == 1 ? "" : "s",
                 (long long)totals->subs, totals->subs == 1 ? "" : "s");
-  hl_buf_printf(out, "work: %sop, %sread, %swritten, %.6g s\n",
+  hl_buf_printf(out, "work: %s operations, %s read, %s written, %.6g s\n",
                 cli_short_number(totals->cost.ops + totals->cost.transcendentals, false, room[0], sizeof room[0]),
                 cli_short_number(totals->cost.bytes_in, true, room[1], sizeof room[1]),
                 cli_short_number(totals->cost.bytes_out, true, room[2], sizeof room[2]), totals->cost.seconds);

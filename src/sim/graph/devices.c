@@ -48,26 +48,39 @@ static HlI64s raw_pairs(HlArena *arena, const HlInst *inst) {
 
 // --- How many -------------------------------------------------------------------------------------------------
 
-static void note_largest(const HlInst *inst, HlI64s ids, int64_t partitions, int64_t *replicas) {
+// Old dumps do not say how many there are; their groups do. `ids` are of one list of an instruction.
+static void note_largest(const HlInst *inst, HlI64s ids, SimDevices *out) {
   const HlGroupMode mode = hl_group_mode(inst);
+  int64_t *count = mode == HL_CROSS_PARTITION ? &out->partitions : &out->replicas;
   for (int k = 0; k < ids.n; k++) {
-    const int64_t replica = mode == HL_FLATTENED ? ids.at[k] / partitions : mode == HL_CROSS_PARTITION ? 0 : ids.at[k];
-    if (replica >= *replicas)
-      *replicas = replica + 1;
+    const int64_t id = mode == HL_FLATTENED ? ids.at[k] / out->partitions : ids.at[k];
+    if (id >= *count && id < INT64_MAX)
+      *count = id + 1;
   }
+}
+
+static void note_all(HlArena *arena, const HlInst *inst, bool partitions, SimDevices *out) {
+  if ((hl_group_mode(inst) == HL_CROSS_PARTITION) != partitions)
+    return;
+  const HlI64Lists lists = lists_of(arena, inst);
+  for (int k = 0; k < lists.n; k++)
+    note_largest(inst, lists.at[k], out);
+  note_largest(inst, raw_pairs(arena, inst), out);
+}
+
+static bool takes_part(const HlInst *inst) {
+  return hl_has_attr(inst, HL_A_REPLICA_GROUPS) || hl_has_attr(inst, HL_A_SOURCE_TARGET_PAIRS) || inst->op == HL_OP_SEND ||
+         inst->op == HL_OP_RECV;
 }
 
 SimDevices sim_devices(HlCx *cx, const HlModule *m, int64_t replicas) {
   HlArena *arena = hl_arena_new();
   SimDevices out = {m->replica_count > 0 ? m->replica_count : 1, m->num_partitions > 0 ? m->num_partitions : 1};
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
-      const HlI64Lists lists = lists_of(arena, inst);
-      for (int k = 0; k < lists.n; k++)
-        note_largest(inst, lists.at[k], out.partitions, &out.replicas);
-      if (inst->op == HL_OP_COLLECTIVE_PERMUTE || inst->op == HL_OP_COLLECTIVE_PERMUTE_START)
-        note_largest(inst, raw_pairs(arena, inst), out.partitions, &out.replicas);
-    }
+  for (int pass = 0; pass < 2; pass++)  // partitions, which numbers of replicas stand on, then replicas
+    for (const HlComp *comp = m->first; comp; comp = comp->next)
+      for (const HlInst *inst = comp->first; inst; inst = inst->next)
+        if (takes_part(inst))
+          note_all(arena, inst, pass == 0, &out);
   if (replicas > out.replicas)
     out.replicas = replicas;
   hl_arena_free(arena);

@@ -31,6 +31,26 @@ bool sim_check_grid(Coll *c) {
   return true;
 }
 
+// Along each dimension a stage exchanges what the stages before it brought together, so that everything arrives only where the
+// members are a block: so many in the node, times so many along each dimension. ParaGraph does not ask.
+bool sim_check_block(Coll *c) {
+  Map seen[3] = {{0}, {0}, {0}};
+  int64_t block = 1;
+  for (int d = 0; d < 3; d++) {
+    int64_t n = 0;
+    for (int k = 0; k < c->group.n; k++) {
+      uint64_t *at = map_at(&seen[d], (uint64_t)place_of(c->rule, c->group.at[k]).at[d]);
+      n += *at == 0;
+      *at = 1;
+    }
+    block *= n;
+    map_free(&seen[d]);
+  }
+  return c->compat == HL_SIM_PARAGRAPH || block == c->group.n ||
+         hl_error(c->cx, (HlPos){0}, "the %d members of %.*s are no block of the grid: ring-2d-grid takes any", c->group.n,
+                  (int)c->name.n, c->name.at);
+}
+
 HlI64s sim_project(HlArena *arena, const SimRule *rule, HlI64s group, int64_t id, unsigned dims) {
   const Place mine = place_of(rule, id);
   int64_t *at = HL_ARRAY(arena, int64_t, group.n);

@@ -63,6 +63,8 @@ static bool run_local(Stages *s, HlSimNode **out) {
 
 bool sim_make_gather_grid(Coll *c) {
   Stages s = begin(c, HL_SIM_ALL_GATHER);
+  if (!sim_check_block(c))
+    return false;
   s.size[0] = s.size[1] = c->size / c->group.n / 2;
   for (int stream = 0; stream < 2; stream++)
     for (int stage = 0; stage < 2; stage++) {
@@ -83,6 +85,8 @@ bool sim_make_gather_grid(Coll *c) {
 
 bool sim_make_scatter_grid(Coll *c) {
   Stages s = begin(c, HL_SIM_REDUCE_SCATTER);
+  if (!sim_check_block(c))
+    return false;
   s.size[0] = s.size[1] = has_own_step(c) ? c->size / 2 / (double)c->rule->concentration : c->size / 2;
   if (has_own_step(c)) {
     if (!run_local(&s, &s.last[0]))

@@ -332,6 +332,7 @@ static bool connect_one(Reader *r, const EdgeList *list, const Edges *to, Ids *i
                     (int)to->node->name.n, to->node->name.at, to->bonded);
   if (bonded)
     hl_sim_bond(to->node, bonded);
+  to->node->is_async_done = bonded && to->node->op == HL_SIM_NULL && sim_class(bonded) != HL_SIM_PROTOCOL;
   return true;
 }
 

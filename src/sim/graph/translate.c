@@ -95,7 +95,7 @@ static bool make(Coll *c) {
   if (!how->make(c))
     return false;
   const bool empty = c->sub->n_nodes == 0;
-  if (!empty && !c->sub->root)
+  if (!c->sub->root && (!empty || (c->compat == HL_SIM_PARAGRAPH && how->make != sim_make_nothing)))
     return hl_error(c->cx, (HlPos){0}, "%s makes no end of %.*s, whose group has %d member%s", how->text,
                     (int)c->name.n, c->name.at, c->group.n, c->group.n == 1 ? "" : "s");
   c->node->n_subs = 0;  // the reducer

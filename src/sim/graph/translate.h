@@ -90,6 +90,7 @@ bool sim_apply(HlCx *cx, HlSimCompat compat, HlSimNode *node, const SimRule *rul
 // grid.c: the members of the group that agree with the one in all coordinates but those of a set (bit 0: concentration, 1 and 2:
 // the two dimensions), in the arena; the group in the order of a ring over the grid.
 bool sim_check_grid(Coll *c);
+bool sim_check_block(Coll *c);
 HlI64s sim_project(HlArena *arena, const SimRule *rule, HlI64s group, int64_t id, unsigned dims);
 HlI64s sim_ring_order(HlArena *arena, const SimRule *rule, HlI64s group);
 
