@@ -119,6 +119,14 @@ sim --translate=ring.json graph.textproto -o graphs --processors=0,2
 sim --translate=ring.json graph.textproto --processors=9
 sim --alone graphs/graph.2.textproto --log log.csv
 sim --alone graph.textproto
+sim --list-systems
+sim --system=h100 --exchange=all-reduce --bytes=1MiB --devices=16 --messages
+sim --system=h100 --exchange=barrier
+sim --system=h1000 --exchange=barrier
+sim --system=h100 before.hlo typo.hlo
+sim --system=h100 step.hlo --overlap --devices=64 --what-if=bandwidth=2x,compute=2x --sweep=bandwidth=1x,2x;all-reduce=ring,levels --chakra=step
+sim --system=h100 step.0.et --jitter=0.1
+sim --system=h100 step.hlo --devices=7
 """
 
 PROGRAM = """func.func @main() -> tensor<3xi32> {
@@ -154,6 +162,17 @@ entry_subroutine {
   instructions { name: "all" opcode: "all-gather" instruction_id: 1 bytes_out: 48 communication_groups { group_ids: [0, 1, 2] } }
 }
 """
+STEP = """HloModule step, replica_count=8
+
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[1024,1024] parameter(0), metadata={source_file="step.py" source_line=3}
+  y = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[1024,1024] all-reduce(y), replica_groups={{0,1,2,3,4,5,6,7}}, to_apply=add, metadata={source_file="step.py" source_line=7}
+  z = f32[1024,1024] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = f32[1024,1024] add(s, z)
+}
+"""
 RING = """{"collective": {"all-gather": {"algorithm": "unidir-ring"}}, "protocol": {"sendrecv": {"algorithm": "push"}}}
 """
 
@@ -163,7 +182,7 @@ def prepare(hilo, folder):
     with open(os.path.join(folder, "before.hlo")) as f:
         text = f.read()
     for name, content in (("typo.hlo", text.replace(" tanh(", " tahn(")), ("program.mlir", PROGRAM), ("checks.mlir", CHECKS),
-                          ("program.jaxpr", JAXPR), ("two.hlo", TWO), ("graph.textproto", GRAPH), ("ring.json", RING), ("dir/a.hlo", text), ("dir/b.hlo", "HloModule b"), ("dir/notes.txt", "hello")):
+                          ("program.jaxpr", JAXPR), ("two.hlo", TWO), ("graph.textproto", GRAPH), ("ring.json", RING), ("step.hlo", STEP), ("dir/a.hlo", text), ("dir/b.hlo", "HloModule b"), ("dir/notes.txt", "hello")):
         os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
         with open(os.path.join(folder, name), "w") as f:
             f.write(content)

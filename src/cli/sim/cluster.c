@@ -103,6 +103,18 @@ static HlSimProfile *read_profile(Cli *cli) {
   return profile;
 }
 
+// There is nothing to report on: why.
+static int fail(Cli *cli) {
+  if (!cli->json)
+    return cli_flush(cli);
+  json_begin_row(&cli->report, cli_flag(cli, "--exchange") ? "sim_exchange" : "sim_cluster");
+  if (!cli_flag(cli, "--exchange"))
+    json_text(&cli->report, "file", "");
+  const int status = cli_end_file(cli);
+  cli_end_report(cli);
+  return status;
+}
+
 int sim_cluster_options(Cli *cli, SimCluster *out) {
   *out = (SimCluster){.arena = hl_arena_new()};
   if (!cli_flag(cli, "--system"))
@@ -111,8 +123,8 @@ int sim_cluster_options(Cli *cli, SimCluster *out) {
     return CLI_USAGE;
   out->system = hl_system_find(cli->cx, out->arena, cli_value(cli, "--system"));
   if (out->system && cli_flag(cli, "--profile") && !(out->profile = read_profile(cli)))
-    return cli_worse(CLI_USAGE, cli_flush(cli));
-  return out->system ? CLI_OK : cli_flush(cli);
+    return fail(cli);
+  return out->system ? CLI_OK : fail(cli);
 }
 
 void sim_cluster_free(SimCluster *c) {
@@ -369,6 +381,13 @@ static bool chakra_file(Cli *cli, const SimCluster *c, const char *path, const c
   return ok;
 }
 
+static void begin_file(Cli *cli, const char *path) {
+  if (!cli->json)
+    return;
+  json_begin_row(&cli->report, "sim_cluster");
+  json_text(&cli->report, "file", path);
+}
+
 static int one_file(Cli *cli, const SimCluster *c, CliFiles *files, int k) {
   const HlLoadOptions how = cli_load_options(cli);
   const char *path = files->at[k].at, *prefix = chakra_prefix(c->arena, path);
@@ -376,14 +395,14 @@ static int one_file(Cli *cli, const SimCluster *c, CliFiles *files, int k) {
   bool skipped = false;
   if (prefix) {
     files->modules[files->at[k].operand]++;
-    cli_begin_file(cli, path);
+    begin_file(cli, path);
     chakra_file(cli, c, path, prefix);
     return cli_end_file(cli);
   }
   const bool loaded = cli_load(cli, files, k, &how, &file, &skipped);
   if (skipped)
     return CLI_OK;
-  cli_begin_file(cli, path);
+  begin_file(cli, path);
   if (loaded && file.n != 1)
     hl_error(cli->cx, (HlPos){0}, "%s holds %d programs: one is simulated at a time", path, file.n);
   else if (loaded)
@@ -404,6 +423,11 @@ int sim_cluster(Cli *cli) {
   if (status != CLI_OK) {
     sim_cluster_free(&c);
     return status;
+  }
+  if (!sim_check_changes(cli, &c)) {
+    cli_files_free(&files);
+    sim_cluster_free(&c);
+    return CLI_USAGE;
   }
   if (files.n > 1 && (cli_flag(cli, "--timeline") || cli_flag(cli, "--page") || cli_flag(cli, "--chakra")))
     status = cli_usage(cli, "--timeline, --page and --chakra are of one program, not of %d", files.n);

@@ -46,6 +46,8 @@ bool sim_read_how(const Cli *cli, const char *list, HlExchangeHow *how);
 // sweep.c: --what-if and --sweep of one program.
 bool sim_what_if(Cli *cli, const SimCluster *c, const HlModule *m, const HlClusterProgram *p, const HlSystem *s, double seconds, HlBuf *out);
 bool sim_sweep(Cli *cli, const SimCluster *c, const HlModule *m, const HlClusterProgram *p, HlBuf *out);
+// Whether --what-if and --sweep can be read; false after saying why not.
+bool sim_check_changes(Cli *cli, const SimCluster *c);
 // A program of a module, by the options. NULL after reporting.
 HlClusterProgram *sim_program(Cli *cli, const SimCluster *c, HlArena *arena, const HlModule *m, int64_t devices);
 // "1.23 ms", in the arena.

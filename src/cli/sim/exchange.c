@@ -10,7 +10,7 @@
 
 static void system_row(const Cli *cli, Table *t, HlBuf *json, const HlSystem *s) {
   if (cli->json) {
-    json_begin_row(json, NULL);
+    json_begin_row(json, "sim_systems");
     json_text(json, "system", s->name);
     json_text(json, "about", s->about);
     json_text(json, "device", s->device->name);
@@ -149,7 +149,8 @@ int sim_exchange_times(Cli *cli) {
   Table t;
   what.how = c.options.how[what.kind];
   what.n = c.devices > 0 ? c.devices : hl_system_devices(c.system);
-  cli_begin_file(cli, c.system->name);
+  if (cli->json)
+    json_begin_row(&cli->report, "sim_exchange");
   const HlSystem *s = sim_system_for(cli, c.arena, c.system, what.n);
   table_begin(&t, heads, HL_COUNT_OF(heads));
   if (s && cli->json) {

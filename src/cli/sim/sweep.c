@@ -2,18 +2,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "cli/json.h"
 #include "cli/sim/cluster.h"
 #include "cli/table.h"
 
 // --- What if ----------------------------------------------------------------------------------------------------
 
-static void what_if_row(const Cli *cli, Table *t, HlArena *arena, const char *change, double seconds, double before) {
+static void what_if_row(Cli *cli, Table *t, HlArena *arena, const char *change, double seconds, double before) {
   if (cli->json) {
-    json_open((HlBuf *)&cli->report, NULL, '{');
-    json_text((HlBuf *)&cli->report, "change", change);
-    json_number((HlBuf *)&cli->report, "seconds", seconds);
-    json_close((HlBuf *)&cli->report, '}');
+    json_open(&cli->report, NULL, '{');
+    json_text(&cli->report, "change", change);
+    json_number(&cli->report, "seconds", seconds);
+    json_close(&cli->report, '}');
     return;
   }
   table_row(t);
@@ -188,16 +189,19 @@ static void put_bar(Table *t, double part) {
 
 static void put_row(Sweep *s, Table *t, HlArena *arena, const int *at, const HlClusterRun *run, double longest) {
   Cli *cli = s->cli;
-  if (!cli->json)
+  if (!cli->json) {
     table_row(t);
-  else
+  } else {
     json_open(&cli->report, NULL, '{');
+    json_open(&cli->report, "values", '{');
+  }
   for (int k = 0; k < s->n; k++)
     if (cli->json)
       json_text(&cli->report, s->key[k].name, s->key[k].value[at[k]]);
     else
       table_text(t, "%s", s->key[k].value[at[k]]);
   if (cli->json) {
+    json_close(&cli->report, '}');
     json_number(&cli->report, "seconds", run->seconds);
     json_number(&cli->report, "exposed", run->exposed);
     json_close(&cli->report, '}');
@@ -265,5 +269,21 @@ bool sim_sweep(Cli *cli, const SimCluster *c, const HlModule *m, const HlCluster
     table_print(&t, out);
   }
   hl_arena_free(s.arena);
+  return ok;
+}
+
+bool sim_check_changes(Cli *cli, const SimCluster *c) {
+  HlArena *arena = hl_arena_new();
+  const char *list = cli_value(cli, "--what-if"), *spec = cli_value(cli, "--sweep");
+  bool ok = true;
+  for (; ok && list && *list; list += strcspn(list, ",")) {
+    list += *list == ',';
+    ok = hl_system_what_if(cli->cx, arena, c->system, hl_arena_strndup(arena, list, strcspn(list, ","))) != NULL;
+  }
+  if (!ok)
+    cli_flush(cli);
+  Sweep s = {.cli = cli, .c = c, .arena = arena};
+  ok = ok && (!spec || read_spec(&s, spec));
+  hl_arena_free(arena);
   return ok;
 }
