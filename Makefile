@@ -62,6 +62,7 @@ deps:
 
 test-deps:
 	@tools/deps.sh $(PACKAGES) $(TEST_PACKAGES)
+	@tools/deps.sh libsimgrid-dev || echo "no SimGrid from packages here: the simulator is not compared with it"
 	@tools/deps.sh $(BROWSER_PACKAGES) || echo "no Chromium from packages here: without one the test of pages is skipped"
 
 # With the libraries of examples/, in the releases whose output docs/examples.md shows.
