@@ -75,6 +75,7 @@ typedef bool HlStepTime(void *user, HlStr name, const char *category, double roo
 typedef struct HlProgramOptions {
   const HlSystem *system;      // whose device computes
   int64_t devices;             // 0: as many as the module is for; more: groups of all become groups of all of those, others are repeated
+  bool copies_apart;           // but groups of all partitions of one copy stay as they are: copies are replicas
   HlOverlap overlap;
   int64_t trips;               // of loops of which nobody knows; 0: 1
   int64_t unroll;              // steps that loops may become; 0: 4096; beyond that they stand there once

@@ -148,7 +148,7 @@ static bool measured(void *user, HlStr name, const char *category, double roofli
 }
 
 HlClusterProgram *sim_program(Cli *cli, const SimCluster *c, HlArena *arena, const HlModule *m, int64_t devices) {
-  const HlProgramOptions o = {.system = c->system, .devices = devices, .overlap = c->overlap,
+  const HlProgramOptions o = {.system = c->system, .devices = devices, .overlap = c->overlap, .copies_apart = cli_flag(cli, "--mesh"),
                               .time = c->profile ? measured : NULL, .user = c->profile};
   return hl_program_new(cli->cx, arena, m, &o);
 }

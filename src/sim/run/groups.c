@@ -77,7 +77,8 @@ static int make_groups(HlProgramBuilder *b, const Devices *d, HlGroupMode mode, 
   int64_t width = lists.at[0].n;
   if (mode == HL_CROSS_BOTH)
     width *= d->partitions;
-  if (lists.n == 1 && width == d->all && d->copies > 1) {
+  const bool joins = !(b->copies_apart && d->replicas == 1);
+  if (lists.n == 1 && width == d->all && d->copies > 1 && joins) {
     for (int64_t copy = 0; copy < d->copies; copy++)
       add_group(b->arena, d, mode, once.at[0], copy, &members);
     width *= d->copies;

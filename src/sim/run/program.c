@@ -374,6 +374,7 @@ HlClusterProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, co
   w.b = hl_program_begin(arena, m->name->text, devices);
   w.b->replicas = replicas;
   w.b->partitions = partitions;
+  w.b->copies_apart = o->copies_apart;
   w.times = hl_times(arena, m, o->system->device, hl_cost_comps(arena, m));
   w.live = parameter_bytes(m->entry);
   walk(&w, m->entry);

@@ -20,6 +20,7 @@ struct HlProgramBuilder {
   VEC(HlDeviceGroups) groups;
   Map seen_groups, seen_exchanges;
   int64_t replicas, partitions;  // that the program is for
+  bool copies_apart;             // HlProgramOptions.copies_apart
 };
 HlClusterStep *run_add_step(HlProgramBuilder *b, HlClusterStep step);
 int run_add_exchange(HlProgramBuilder *b, HlProgramExchange exchange);
