@@ -127,6 +127,7 @@ sim --system=h100 before.hlo typo.hlo
 sim --system=h100 step.hlo --overlap --devices=64 --what-if=bandwidth=2x,compute=2x --sweep=bandwidth=1x,2x;all-reduce=ring,levels --chakra=step
 sim --system=h100 step.0.et --jitter=0.1
 sim --system=h100 step.hlo --devices=7
+sim --system=h100 layer.hlo --search-mesh=data,model --devices=8 --shard=x=data,_;w=_,model
 """
 
 PROGRAM = """func.func @main() -> tensor<3xi32> {
@@ -173,6 +174,14 @@ ENTRY main {
   ROOT r = f32[1024,1024] add(s, z)
 }
 """
+LAYER = """HloModule layer
+
+ENTRY main {
+  x = bf16[4096,4096] parameter(0)
+  w = bf16[4096,4096] parameter(1)
+  ROOT h = bf16[4096,4096] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
 RING = """{"collective": {"all-gather": {"algorithm": "unidir-ring"}}, "protocol": {"sendrecv": {"algorithm": "push"}}}
 """
 
@@ -182,7 +191,7 @@ def prepare(hilo, folder):
     with open(os.path.join(folder, "before.hlo")) as f:
         text = f.read()
     for name, content in (("typo.hlo", text.replace(" tanh(", " tahn(")), ("program.mlir", PROGRAM), ("checks.mlir", CHECKS),
-                          ("program.jaxpr", JAXPR), ("two.hlo", TWO), ("graph.textproto", GRAPH), ("ring.json", RING), ("step.hlo", STEP), ("dir/a.hlo", text), ("dir/b.hlo", "HloModule b"), ("dir/notes.txt", "hello")):
+                          ("program.jaxpr", JAXPR), ("two.hlo", TWO), ("graph.textproto", GRAPH), ("ring.json", RING), ("step.hlo", STEP), ("layer.hlo", LAYER), ("dir/a.hlo", text), ("dir/b.hlo", "HloModule b"), ("dir/notes.txt", "hello")):
         os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
         with open(os.path.join(folder, name), "w") as f:
             f.write(content)

@@ -93,6 +93,26 @@ int hl_program_exchange(HlProgramBuilder *b, HlStr name, HlProgramExchange excha
 int hl_program_wait(HlProgramBuilder *b, HlStr name, int step);
 HlClusterProgram *hl_program_end(HlProgramBuilder *b);
 
+// --- Meshes -----------------------------------------------------------------------------------------
+
+// Devices by axes, the first the outermost: device = i0 * n1 + i1 of "data=64,model=8".
+enum { HL_MESH_AXES = 8 };
+typedef struct HlDeviceMesh {
+  int n;
+  const char *name[HL_MESH_AXES];
+  int64_t size[HL_MESH_AXES];
+} HlDeviceMesh;
+int64_t hl_mesh_devices(const HlDeviceMesh *mesh);
+// "data=64,model=8", or names alone, which get the size 1. In the arena. False after reporting.
+bool hl_mesh_read(HlCx *cx, HlArena *arena, const char *text, HlDeviceMesh *out);
+// Says of entry parameters how they lie on a mesh: "x=data,_;w=_,model" (a dimension an axis, or _; several axes by +), and makes the
+// module one of as many partitions. False after reporting.
+bool hl_mesh_shard(HlCx *cx, HlModule *m, const HlDeviceMesh *mesh, const char *spec);
+// Runs the pipeline of the device's kind, which partitions a module by its shardings. False after reporting.
+bool hl_mesh_partition(HlCx *cx, HlModule *m, const HlTarget *device);
+// The next way to give so many devices to the axes, from all to the first on; false: there is none.
+bool hl_mesh_next(HlDeviceMesh *mesh, int64_t devices);
+
 // --- Runs -------------------------------------------------------------------------------------------
 
 typedef struct HlClusterOptions {

@@ -300,11 +300,101 @@ static void test_sweep(void **state) {
   print_message("%.0f configurations a second\n", n / (hl_now() - begin));
 }
 
+// --- Traces -----------------------------------------------------------------------------------------------------
+
+static uint64_t varint(const unsigned char **at) {
+  uint64_t value = 0;
+  for (int shift = 0;; shift += 7) {
+    const unsigned char byte = *(*at)++;
+    value |= (uint64_t)(byte & 127) << shift;
+    if (byte < 128)
+      return value;
+  }
+}
+
+typedef struct Field {
+  uint64_t number, value;          // value: of a varint, or the length
+  const unsigned char *bytes;
+} Field;
+
+static Field next_field(const unsigned char **at) {
+  Field f = {varint(at), 0, NULL};
+  const uint64_t type = f.number & 7;
+  f.number >>= 3;
+  f.value = varint(at);
+  assert_true(type == 0 || type == 2);
+  if (type == 2) {
+    f.bytes = *at;
+    *at += f.value;
+  }
+  return f;
+}
+
+// Slices of a track do not overlap, begin and end in pairs, and there are as many as steps that took time.
+static void test_perfetto(void **state) {
+  (void)state;
+  const HlSystem *s = system_of(pair_lines);
+  const HlClusterProgram *p = overlapped(1e-3, 0.2e-3, 1e-3);
+  const HlClusterRun run = run_of(p, s, (HlClusterOptions){.how = {[HL_ALL_REDUCE] = HL_HOW_RING}});
+  HlBuf out = {0};
+  hl_cluster_perfetto(p, &run, &out);
+  uint64_t last[16] = {0};
+  int open[16] = {0}, slices = 0;
+  const unsigned char *at = (const unsigned char *)out.at, *end = at + out.n;
+  while (at < end) {
+    const Field packet = next_field(&at);
+    uint64_t time = 0, type = 0, track = 0;
+    assert_true(packet.number == 1 && packet.bytes);
+    for (const unsigned char *in = packet.bytes; in < packet.bytes + packet.value;) {
+      const Field f = next_field(&in);
+      time = f.number == 8 ? f.value : time;
+      for (const unsigned char *event = f.bytes; f.number == 11 && event < f.bytes + f.value;) {
+        const Field g = next_field(&event);
+        type = g.number == 9 ? g.value : type;
+        track = g.number == 11 ? g.value : track;
+      }
+    }
+    if (type != 1 && type != 2)
+      continue;
+    assert_true(track >= 10 && track < 14 && time >= last[track]);
+    assert_int_equal(open[track], type == 1 ? 0 : 1);
+    open[track] = type == 1;
+    slices += type == 1;
+    last[track] = time;
+  }
+  assert_int_equal(slices, 5);
+  assert_int_equal(last[10], (uint64_t)(run.seconds * 1e9 + 0.5));
+  hl_buf_free(&out);
+}
+
+// --- Meshes -----------------------------------------------------------------------------------------------------
+
+static void test_meshes(void **state) {
+  (void)state;
+  HlDeviceMesh mesh;
+  assert_true(hl_mesh_read(cx, arena, "data=64,model=8", &mesh));
+  assert_true(mesh.n == 2 && hl_mesh_devices(&mesh) == 512);
+  static const char *const bad[] = {"", "data=", "data=0", "data=1,data=2", "=3", "data=99999999", "_=2", "a=2,"};
+  for (int k = 0; k < HL_COUNT_OF(bad); k++)
+    assert_false(hl_mesh_read(cx, arena, bad[k], &mesh));
+  hl_cx_clear(cx);
+  assert_true(hl_mesh_read(cx, arena, "a,b,c", &mesh));
+  int n = 0;
+  for (int k = 0; k < 3; k++)
+    mesh.size[k] = 0;
+  while (hl_mesh_next(&mesh, 12)) {
+    assert_int_equal(hl_mesh_devices(&mesh), 12);
+    n++;
+  }
+  assert_int_equal(n, 18);                       // ordered factorisations of 12 into three
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_overlap), cmocka_unit_test(test_interference), cmocka_unit_test(test_one_stream_queues),
       cmocka_unit_test(test_classes), cmocka_unit_test(test_jitter),       cmocka_unit_test(test_module),
       cmocka_unit_test(test_loops),   cmocka_unit_test(test_large),        cmocka_unit_test(test_sweep),
+      cmocka_unit_test(test_perfetto), cmocka_unit_test(test_meshes),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

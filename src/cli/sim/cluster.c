@@ -9,7 +9,6 @@
 #include "cli/sim/cluster.h"
 #include "cli/table.h"
 #include "hilo/edit.h"
-#include "hilo/opt.h"
 
 const char *sim_seconds(HlArena *arena, double s) {
   if (s == 0)
@@ -42,23 +41,26 @@ bool sim_read_how(const Cli *cli, const char *list, HlExchangeHow *how) {
   return true;
 }
 
-// "data=64,model=8": how many devices; false after a usage message.
-static bool read_mesh(const Cli *cli, int64_t *devices) {
-  const char *mesh = cli_value(cli, "--mesh");
-  int64_t product = 1;
-  for (const char *at = mesh; at && *at;) {
-    const char *end = at + strcspn(at, ","), *eq = memchr(at, '=', (size_t)(end - at));
-    char *stop = NULL;
-    const long long n = eq ? strtoll(eq + 1, &stop, 10) : 0;
-    if (!eq || eq == at || stop != end || n < 1 || n > 1 << 24 || product > (1 << 24) / n)
-      return cli_usage(cli, "--mesh: '%.*s' is no axis and its size, as data=64", (int)(end - at), at) == CLI_OK;
-    product *= n;
-    at = *end ? end + 1 : end;
+// How many devices --mesh has; false after a usage message.
+static bool read_mesh(Cli *cli, SimCluster *out) {
+  const char *mesh = cli_value(cli, "--mesh"), *search = cli_value(cli, "--search-mesh");
+  if (mesh && search)
+    return cli_usage(cli, "--mesh says what --search-mesh is to find: one of them") == CLI_OK;
+  if (search && (!cli_flag(cli, "--shard") || !cli_flag(cli, "--devices")))
+    return cli_usage(cli, "--search-mesh needs --devices, and --shard, which says what lies along which axis") == CLI_OK;
+  if (cli_flag(cli, "--shard") && !mesh && !search)
+    return cli_usage(cli, "--shard needs --mesh or --search-mesh") == CLI_OK;
+  if ((mesh || search) && !hl_mesh_read(cli->cx, out->arena, mesh ? mesh : search, &out->mesh)) {
+    cli_usage(cli, "%s", hl_cx_diag(cli->cx, 0)->text);
+    hl_cx_clear(cli->cx);
+    return false;
   }
-  if (mesh && cli_flag(cli, "--devices") && *devices != product)
-    return cli_usage(cli, "--mesh has %lld devices, --devices says %lld", (long long)product, (long long)*devices) == CLI_OK;
-  if (mesh)
-    *devices = product;
+  if (!mesh)
+    return true;
+  const int64_t n = hl_mesh_devices(&out->mesh);
+  if (cli_flag(cli, "--devices") && out->devices != n)
+    return cli_usage(cli, "--mesh has %lld devices, --devices says %lld", (long long)n, (long long)out->devices) == CLI_OK;
+  out->devices = n;
   return true;
 }
 
@@ -77,12 +79,12 @@ static bool read_stragglers(const Cli *cli, HlClusterOptions *out) {
   return cli_usage(cli, "--stragglers: expected a share and how many times slower, as 0.01,1.5, not '%s'", text) == CLI_OK;
 }
 
-static bool read_run_options(const Cli *cli, SimCluster *out) {
+static bool read_run_options(Cli *cli, SimCluster *out) {
   HlClusterOptions *o = &out->options;
   int64_t seed = 0;
   out->overlap = cli_flag(cli, "--overlap") ? HL_OVERLAP_ALL : HL_OVERLAP_AS_WRITTEN;
   o->each = cli_flag(cli, "--each");
-  if (!cli_integer(cli, "--devices", 1, 1 << 24, &out->devices) || !read_mesh(cli, &out->devices) ||
+  if (!cli_integer(cli, "--devices", 1, 1 << 24, &out->devices) || !read_mesh(cli, out) ||
       !cli_number(cli, "--jitter", &o->jitter) || !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
       !cli_integer(cli, "--device", 0, 1 << 24, &o->device) || !read_stragglers(cli, o) ||
       !sim_read_how(cli, cli_value(cli, "--how"), o->how))
@@ -153,21 +155,23 @@ HlClusterProgram *sim_program(Cli *cli, const SimCluster *c, HlArena *arena, con
   return hl_program_new(cli->cx, arena, m, &o);
 }
 
-// A program that says by shardings how it is to be spread, and has not been: it becomes that of one device, by the
-// pipeline of the system's kind of device.
+// A program that says by shardings how it is to be spread, or is told by --shard, and has not been: it becomes that of one device.
 static bool partition(Cli *cli, const SimCluster *c, HlModule *m) {
-  const int64_t named = hl_named_partitions(m);
-  if (!cli_flag(cli, "--mesh") || hl_is_partitioned(m) || named <= 1)
+  const char *shard = cli_value(cli, "--shard");
+  if (!cli_flag(cli, "--mesh") || hl_is_partitioned(m))
+    return !shard || hl_error(cli->cx, hl_module_pos(m), "the program is partitioned already: --shard comes too late");
+  if (shard && !hl_mesh_shard(cli->cx, m, &c->mesh, shard))
+    return false;
+  const int64_t named = shard ? c->devices : hl_named_partitions(m);
+  if (named <= 1)
     return true;
   if (c->devices % named != 0)
     return hl_error(cli->cx, hl_module_pos(m), "its shardings are for %lld partitions, of which a mesh of %lld is no multiple",
                     (long long)named, (long long)c->devices);
   if (m->num_partitions <= 1)
     hl_set_devices(m, m->replica_count, named);
-  HlEngine *engine = hl_engine_new(cli->cx, &(HlEngineOptions){.passes = &hl_passes, .pipelines = &hl_pipelines, .target = c->system->device});
   cli_progress(cli, "partitioning for %lld devices", (long long)named);
-  const bool ok = hl_engine_run(engine, m, c->system->device->kind == HL_TARGET_GPU ? "gpu" : "cpu");
-  hl_engine_free(engine);
+  const bool ok = hl_mesh_partition(cli->cx, m, c->system->device);
   cli_progress(cli, NULL);
   return ok;
 }
@@ -351,6 +355,8 @@ static bool simulate(Cli *cli, const SimCluster *c, HlArena *arena, const char *
 }
 
 static bool one_module(Cli *cli, const SimCluster *c, const char *path, HlModule *m) {
+  if (cli_flag(cli, "--search-mesh"))
+    return sim_search_mesh(cli, c, path, m);
   HlArena *arena = hl_arena_new();
   const HlClusterProgram *p = partition(cli, c, m) ? sim_program(cli, c, arena, m, c->devices) : NULL;
   const bool ok = p && simulate(cli, c, arena, path, m, p);

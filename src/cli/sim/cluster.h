@@ -13,6 +13,8 @@ int sim_exchange_times(Cli *cli);  // exchange.c: of --system, with --exchange
   {"--list-systems", NULL, "the systems that are built in"},                                                                         \
   {"--devices", "N", "of --system: so many devices; groups of all become groups of all of them, others are repeated"},               \
   {"--mesh", "AXES", "of --system: the devices by axes, as data=64,model=8: a program with shardings is partitioned first"},         \
+  {"--shard", "SPEC", "with a mesh: how parameters lie on it, as 'x=data,_;w=_,model'; the program is partitioned so"},               \
+  {"--search-mesh", "AXES", "with --devices and --shard: all sizes of these axes, as data,model, the fastest first"},               \
   {"--overlap", NULL, "of --system: every exchange runs beside computing until its result is needed"},                               \
   {"--how", "LIST", "of --system: algorithms, as all-reduce=ring,all-gather=direct (default: the fastest)"},                         \
   {"--jitter", "SHARE", "of --system: standard deviation of a step's time, as 0.02; each device for itself"},                        \
@@ -33,6 +35,7 @@ typedef struct SimCluster {
   HlArena *arena;
   const HlSystem *system;
   int64_t devices;         // wished for; 0: none
+  HlDeviceMesh mesh;       // --mesh, or the axes of --search-mesh
   HlClusterOptions options;
   HlOverlap overlap;
   HlSimProfile *profile;
@@ -46,6 +49,8 @@ bool sim_read_how(const Cli *cli, const char *list, HlExchangeHow *how);
 // sweep.c: --what-if and --sweep of one program.
 bool sim_what_if(Cli *cli, const SimCluster *c, const HlModule *m, const HlClusterProgram *p, const HlSystem *s, double seconds, HlBuf *out);
 bool sim_sweep(Cli *cli, const SimCluster *c, const HlModule *m, const HlClusterProgram *p, HlBuf *out);
+// mesh.c: all ways to give the devices to the axes, the fastest first.
+bool sim_search_mesh(Cli *cli, const SimCluster *c, const char *path, const HlModule *m);
 // Whether --what-if and --sweep can be read; false after saying why not.
 bool sim_check_changes(Cli *cli, const SimCluster *c);
 // A program of a module, by the options. NULL after reporting.
