@@ -218,6 +218,12 @@ void hl_sim_translation_free(HlSimTranslation *translation);
 // Translates the graph of one processor in place: collectives, protocols, tags; then it is validated. False after reporting.
 bool hl_sim_translate(HlCx *cx, HlSimGraph *graph, const HlSimTranslation *translation);
 
+// The graphs of processors, individualized and translated (`how` NULL: not), one after another on `threads`, and freed when `visit`
+// is done with each. Processor k of the list; contexts differ by thread. False as soon as one is, after reporting that one alone.
+typedef bool HlSimVisit(HlCx *cx, HlSimGraph *graph, int k, void *user);
+bool hl_sim_each_processor(HlCx *cx, const HlSimGraph *composite, HlI64s processors, const HlSimTranslation *how, HlSimCompat compat,
+                           int threads, HlSimVisit *visit, void *user);
+
 // --- Running one processor's graph -----------------------------------------------------------------------------
 
 // Which branch of a conditional runs: one drawn by its probability, or the one that takes longest.

@@ -7,7 +7,6 @@
 
 #include "cli/cli.h"
 #include "cli/dropin.h"
-#include "cli/sim/sim.h"
 #include "hilo/version.h"
 
 static int find_option(const CliOption *options, const char *arg, size_t n) {

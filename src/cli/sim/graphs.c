@@ -110,6 +110,13 @@ bool sim_write(Cli *cli, const HlSimGraph *graph, const char *path) {
 
 // --- Describing -----------------------------------------------------------------------------------------------------
 
+// All its digits.
+static void exact(HlBuf *out, const char *key, double value) {
+  json_key(out, key);
+  put_f64(out, value);
+  put_end(out);
+}
+
 static void describe_json(const HlSimGraph *graph, const HlSimTotals *totals, HlI64s processors, HlBuf *out) {
   const HlStr name = hl_sim_graph_name(graph);
   json_bytes(out, "graph", name.at, name.n);
@@ -117,19 +124,19 @@ static void describe_json(const HlSimGraph *graph, const HlSimTotals *totals, Hl
   json_int(out, "instructions", totals->nodes);
   json_int(out, "subroutines", totals->subs);
   json_int(out, "processors", processors.n);
-  json_number(out, "ops", totals->cost.ops);
-  json_number(out, "transcendentals", totals->cost.transcendentals);
-  json_number(out, "bytes_in", totals->cost.bytes_in);
-  json_number(out, "bytes_out", totals->cost.bytes_out);
-  json_number(out, "seconds", totals->cost.seconds);
+  exact(out, "ops", totals->cost.ops);
+  exact(out, "transcendentals", totals->cost.transcendentals);
+  exact(out, "bytes_in", totals->cost.bytes_in);
+  exact(out, "bytes_out", totals->cost.bytes_out);
+  exact(out, "seconds", totals->cost.seconds);
   json_open(out, "opcodes", '[');
   for (int op = 0; op < HL_SIM_OP_COUNT; op++) {
     if (totals->runs[op] == 0)
       continue;
     json_open(out, NULL, '{');
     json_text(out, "opcode", hl_sim_op_text((HlSimOp)op));
-    json_number(out, "runs", totals->runs[op]);
-    json_number(out, "bytes", totals->bytes[op]);
+    exact(out, "runs", totals->runs[op]);
+    exact(out, "bytes", totals->bytes[op]);
     json_close(out, '}');
   }
   json_close(out, ']');

@@ -6,6 +6,7 @@
 
 #include "cli/json.h"
 #include "cli/sim/sim.h"
+#include "cpu/pool/pool.h"
 
 // --- One graph after another --------------------------------------------------------------------------------------
 
@@ -89,7 +90,6 @@ int sim_convert(Cli *cli) {
 typedef struct Translate {
   HlSimTranslation *how;
   const char *dir;      // NULL: nothing is written
-  const char *end;      // ".pb"
   HlI64s only;          // processors; empty: all
 } Translate;
 
@@ -104,59 +104,84 @@ static void put_stem(HlBuf *out, const char *path) {
   hl_buf_add(out, name, dot && dot != name ? (size_t)(dot - name) : strlen(name));
 }
 
-static void report_one(Cli *cli, const HlSimGraph *graph, const char *path) {
-  if (!cli->json)
-    return;
-  json_open(&cli->report, NULL, '{');
-  sim_describe_graph(cli, graph, &cli->report);
-  if (path)
-    json_text(&cli->report, "written", path);
-  json_close(&cli->report, '}');
-}
+// What becomes of each graph: `report` has a place for each of the list.
+typedef struct Translated {
+  Cli *cli;
+  const Translate *how;
+  const char *path;
+  HlI64s processors;
+  HlBuf *report;
+} Translated;
 
-static bool translate_one(Cli *cli, const Translate *t, const HlSimGraph *composite, int64_t processor, const char *path) {
-  HlSimGraph *graph = hl_sim_graph_processor(composite) < 0 ? hl_sim_individualize(cli->cx, composite, processor, sim_compat(cli))
-                                                            : hl_sim_clone(composite);
+static bool write_one(HlCx *cx, HlSimGraph *graph, int k, void *user) {
+  const Translated *t = user;
+  Cli one = *t->cli;  // of this thread
   HlBuf name = {0};
-  bool ok = graph && hl_sim_translate(cli->cx, graph, t->how);
-  if (ok && t->dir) {
-    hl_buf_printf(&name, "%s/", t->dir);
-    put_stem(&name, path);
-    hl_buf_printf(&name, ".%lld%s", (long long)processor, t->end ? t->end : end_of(cli, path));
-    ok = sim_write(cli, graph, name.at);
-  } else if (ok && !cli->json) {
-    HlBuf out = {0};
-    sim_describe_graph(cli, graph, &out);
-    cli_print(&out);
-    hl_buf_free(&out);
+  bool ok = true;
+  one.cx = cx;
+  if (cx == t->cli->cx)
+    cli_progress(t->cli, "translating processor %lld, %d of %d", (long long)t->processors.at[k], k + 1, t->processors.n);
+  if (t->how->dir) {
+    hl_buf_printf(&name, "%s/", t->how->dir);
+    put_stem(&name, t->path);
+    hl_buf_printf(&name, ".%lld%s", (long long)t->processors.at[k], end_of(t->cli, t->path));
+    ok = sim_write(&one, graph, name.at);
   }
-  if (ok)
-    report_one(cli, graph, name.at);
+  if (ok && t->cli->json) {
+    json_open(&t->report[k], NULL, '{');
+    sim_describe_graph(&one, graph, &t->report[k]);
+    if (name.n > 0)
+      json_text(&t->report[k], "written", name.at);
+    json_close(&t->report[k], '}');
+  } else if (ok && !t->how->dir) {
+    sim_describe_graph(&one, graph, &t->report[k]);
+  }
   hl_buf_free(&name);
-  hl_sim_graph_free(graph);
   return ok;
 }
 
-static bool translate(Cli *cli, HlSimGraph *graph, const char *path, void *user) {
-  const Translate *t = user;
-  HlArena *arena = hl_arena_new();
-  const int64_t one = hl_sim_graph_processor(graph);  // or -1
-  const HlI64s all = one < 0 ? hl_sim_processors(arena, graph) : (HlI64s){&one, 1}, ids = t->only.n > 0 ? t->only : all;
-  bool ok = true;
+static bool check_processors(HlCx *cx, HlI64s all, HlI64s ids) {
+  for (int k = 0; k < ids.n; k++)
+    if (hl_i64s_find(all, ids.at[k]) < 0)
+      return hl_error(cx, (HlPos){0}, "processor %lld takes no part in the graph's communication", (long long)ids.at[k]);
+  return true;
+}
+
+// A graph that is one processor's already.
+static bool translate_own(Cli *cli, HlSimGraph *graph, Translated *t) {
+  return hl_sim_translate(cli->cx, graph, t->how->how) && write_one(cli->cx, graph, 0, t);
+}
+
+static void print_reports(Cli *cli, Translated *t) {
   if (cli->json)
     json_open(&cli->report, "graphs", '[');
-  for (int k = 0; ok && k < ids.n; k++) {
-    cli_progress(cli, "translating processor %lld, %d of %d", (long long)ids.at[k], k + 1, ids.n);
-    if (hl_i64s_find(all, ids.at[k]) < 0)
-      ok = hl_error(cli->cx, (HlPos){0}, "processor %lld takes no part in the graph's communication", (long long)ids.at[k]);
-    ok = ok && translate_one(cli, t, graph, ids.at[k], path);
+  for (int k = 0; k < t->processors.n; k++) {
+    if (cli->json && t->report[k].n > 0) {
+      json_key(&cli->report, NULL);
+      hl_buf_add(&cli->report, t->report[k].at, t->report[k].n);
+    } else if (!cli->json) {
+      cli_print(&t->report[k]);
+    }
+    hl_buf_free(&t->report[k]);
   }
   if (cli->json)
     json_close(&cli->report, ']');
-  else if (ok && t->dir) {
-    cli_progress(cli, NULL);
-    cli_say(cli, "%s: %d graph%s in %s\n", path, ids.n, ids.n == 1 ? "" : "s", t->dir);
-  }
+}
+
+static bool translate(Cli *cli, HlSimGraph *graph, const char *path, void *user) {
+  const Translate *how = user;
+  HlArena *arena = hl_arena_new();
+  const int64_t one = hl_sim_graph_processor(graph);  // or -1
+  const HlI64s all = one < 0 ? hl_sim_processors(arena, graph) : (HlI64s){&one, 1};
+  Translated t = {cli, how, path, how->only.n > 0 ? how->only : all, NULL};
+  t.report = HL_ARRAY(arena, HlBuf, t.processors.n + 1);
+  bool ok = check_processors(cli->cx, all, t.processors);
+  ok = ok && (one >= 0 ? translate_own(cli, graph, &t)
+                       : hl_sim_each_processor(cli->cx, graph, t.processors, how->how, sim_compat(cli), cpu_usable_threads(), write_one, &t));
+  cli_progress(cli, NULL);
+  print_reports(cli, &t);
+  if (ok && how->dir && !cli->json)
+    cli_say(cli, "%s: %d graph%s in %s\n", path, t.processors.n, t.processors.n == 1 ? "" : "s", how->dir);
   hl_arena_free(arena);
   return ok;
 }

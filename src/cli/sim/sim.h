@@ -37,11 +37,4 @@ bool sim_write(Cli *cli, const HlSimGraph *graph, const char *path);
 // Appends the graph's description: lines, or with --json keys.
 void sim_describe_graph(const Cli *cli, const HlSimGraph *graph, HlBuf *out);
 
-// paragraph.c: the program under the names of ParaGraph's tools.
-int dropin_hlo_bridge(int argc, char **argv);
-int dropin_graph_converter(int argc, char **argv);
-int dropin_graph_extender(int argc, char **argv);
-int dropin_graph_translator(int argc, char **argv);
-int dropin_simulator(int argc, char **argv);
-
 #endif

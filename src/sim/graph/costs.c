@@ -35,16 +35,12 @@ static double conv_flops(const HlInst *call, HlCallTarget target) {
   const HlShape *b = call->n_operands > 1 ? call->operands[1]->shape : NULL, *out = result_of(call);
   if (!a || !b)
     return 0;
-  HlInst input = *call->operands[0], kernel = *call->operands[1];
-  HlInst *operands[2] = {&input, &kernel};
-  HlInst conv = hl_inst_as(call, HL_OP_CONVOLUTION, 2, call->n_attrs, call->attrs);
-  conv.operands = operands;
-  conv.n_calls = 0;
-  conv.shape = out;
-  if (target == HL_CALL_CONV_INPUT)
-    input.shape = out, conv.shape = a;
-  else if (target == HL_CALL_CONV_FILTER)
-    kernel.shape = out, conv.shape = b;
+  const HlShape *input = target == HL_CALL_CONV_INPUT ? out : a, *kernel = target == HL_CALL_CONV_FILTER ? out : b;
+  const HlShape *output = target == HL_CALL_CONV_INPUT ? a : target == HL_CALL_CONV_FILTER ? b : out;
+  HlInst in = {.op = HL_OP_PARAMETER, .shape = input}, by = {.op = HL_OP_PARAMETER, .shape = kernel};
+  HlInst *operands[2] = {&in, &by};
+  const HlInst conv = {.op = HL_OP_CONVOLUTION, .n_attrs = call->n_attrs, .attrs = call->attrs, .n_operands = 2,
+                       .operands = operands, .shape = output, .comp = call->comp};
   return hl_cost_inst(&conv).flops;
 }
 

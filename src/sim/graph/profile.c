@@ -8,7 +8,7 @@
 #include "base/number.h"
 #include "sim/graph/graph.h"
 
-enum { CATEGORY = 1, OP_TEXT = 2, OCCURRENCES = 4, SELF_TIME = 8, FLOP_RATE = 12, BYTE_RATE = 13, COLUMNS = 14 };
+enum { CATEGORY = 1, OP_TEXT = 2, OCCURRENCES = 4, SELF_TIME = 8, ARITHMETIC = 12, TRAFFIC = 13, COLUMNS = 14 };
 
 struct HlSimProfile {
   HlArena *arena;
@@ -104,7 +104,7 @@ static bool add_row(const Csv *csv, HlPos pos, HlSimProfile *out, int64_t replic
   if (strcmp(field(csv, CATEGORY), "unknown") == 0)
     return true;
   if (!number(csv, pos, OCCURRENCES, "occurrences", &occurrences) || !number(csv, pos, SELF_TIME, "average self time", &micros) ||
-      !number(csv, pos, FLOP_RATE, "GFLOP/s", &gigaflops) || !number(csv, pos, BYTE_RATE, "GiB/s", &bandwidth))
+      !number(csv, pos, ARITHMETIC, "GFLOP/s", &gigaflops) || !number(csv, pos, TRAFFIC, "GiB/s", &bandwidth))
     return false;
   const HlStr name = op_name(field(csv, OP_TEXT));
   if (hl_sim_profile_find(out, name))
