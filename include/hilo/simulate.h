@@ -84,6 +84,9 @@ typedef struct HlProgramOptions {
 } HlProgramOptions;
 // In the arena, with pointers into the module. NULL after reporting.
 HlClusterProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, const HlProgramOptions *options);
+// Of a composite graph (hilo/sim_graph.h), which must outlive it. NULL after reporting.
+struct HlSimGraph;
+HlClusterProgram *hl_program_of_graph(HlCx *cx, HlArena *arena, const struct HlSimGraph *graph, const HlTarget *device);
 // The same by hand: appends a step or an exchange; the index. All in the arena of hl_program_begin.
 typedef struct HlProgramBuilder HlProgramBuilder;
 HlProgramBuilder *hl_program_begin(HlArena *arena, const char *name, int64_t devices);

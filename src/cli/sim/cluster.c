@@ -84,7 +84,7 @@ static bool read_run_options(Cli *cli, SimCluster *out) {
   int64_t seed = 0;
   out->overlap = cli_flag(cli, "--overlap") ? HL_OVERLAP_ALL : HL_OVERLAP_AS_WRITTEN;
   o->each = cli_flag(cli, "--each");
-  if (!cli_integer(cli, "--devices", 1, 1 << 24, &out->devices) || !read_mesh(cli, out) ||
+  if (!cli_integer(cli, "--devices", 1, 1 << 24, &out->devices) || !cli_integer(cli, "--trips", 1, 1000000000, &out->trips) || !read_mesh(cli, out) ||
       !cli_number(cli, "--jitter", &o->jitter) || !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
       !cli_integer(cli, "--device", 0, 1 << 24, &o->device) || !read_stragglers(cli, o) ||
       !sim_read_how(cli, cli_value(cli, "--how"), o->how))
@@ -150,7 +150,7 @@ static bool measured(void *user, HlStr name, const char *category, double roofli
 }
 
 HlClusterProgram *sim_program(Cli *cli, const SimCluster *c, HlArena *arena, const HlModule *m, int64_t devices) {
-  const HlProgramOptions o = {.system = c->system, .devices = devices, .overlap = c->overlap, .copies_apart = cli_flag(cli, "--mesh"),
+  const HlProgramOptions o = {.system = c->system, .devices = devices, .overlap = c->overlap, .trips = c->trips, .copies_apart = cli_flag(cli, "--mesh"),
                               .time = c->profile ? measured : NULL, .user = c->profile};
   return hl_program_new(cli->cx, arena, m, &o);
 }
@@ -249,8 +249,6 @@ static void tell(HlBuf *out, HlArena *arena, const char *path, const HlClusterPr
   add_line(out, arena, "hidden exchanges", run->hidden, run->seconds);
   if (run->peak > 0)
     hl_buf_printf(out, "  %-20s %s\n", "peak memory", cli_short_number((double)run->peak, true, room, sizeof room));
-  if (p->unknown_loops > 0)
-    hl_buf_printf(out, "  %-20s %.0f taken as --trips says, or once\n", "loops not known", p->unknown_loops);
   add_exposed(out, arena, p, run, false);
   add_exposed(out, arena, p, run, true);
   add_path(out, arena, p, run);
@@ -387,6 +385,32 @@ static bool chakra_file(Cli *cli, const SimCluster *c, const char *path, const c
   return ok;
 }
 
+static bool is_graph_file(Cli *cli, const char *path) {
+  const int before = hl_cx_n_diags(cli->cx);
+  HlSource *source = strcmp(path, "-") == 0 ? NULL : hl_read_file(cli->cx, path);
+  const bool yes = source && hl_sim_is_graph(hl_source_bytes(source));
+  hl_source_unref(source);
+  hl_cx_forget(cli->cx, before);
+  return yes;
+}
+
+// A graph of ParaGraph's.
+static bool graph_file(Cli *cli, const SimCluster *c, CliFiles *files, int k) {
+  HlArena *arena = hl_arena_new();
+  SimInput input;
+  bool skipped = false, ok = sim_input(cli, &input) == CLI_OK;
+  HlSimGraph *graph = ok ? sim_load(cli, files, k, &input, &skipped) : NULL;
+  const HlClusterProgram *p = graph ? hl_program_of_graph(cli->cx, arena, graph, c->system->device) : NULL;
+  if (p && c->devices > 0 && c->devices != p->devices)
+    ok = hl_error(cli->cx, (HlPos){0}, "the graph is of %lld processors: --extend=%lld makes it one of others", (long long)p->devices,
+                  (long long)c->devices);
+  ok = ok && p && simulate(cli, c, arena, files->at[k].at, NULL, p);
+  hl_sim_graph_free(graph);
+  sim_input_free(&input);
+  hl_arena_free(arena);
+  return ok;
+}
+
 static void begin_file(Cli *cli, const char *path) {
   if (!cli->json)
     return;
@@ -403,6 +427,11 @@ static int one_file(Cli *cli, const SimCluster *c, CliFiles *files, int k) {
     files->modules[files->at[k].operand]++;
     begin_file(cli, path);
     chakra_file(cli, c, path, prefix);
+    return cli_end_file(cli);
+  }
+  if (is_graph_file(cli, path)) {
+    begin_file(cli, path);
+    graph_file(cli, c, files, k);
     return cli_end_file(cli);
   }
   const bool loaded = cli_load(cli, files, k, &how, &file, &skipped);

@@ -38,6 +38,7 @@ typedef struct SimCluster {
   HlDeviceMesh mesh;       // --mesh, or the axes of --search-mesh
   HlClusterOptions options;
   HlOverlap overlap;
+  int64_t trips;           // of loops of which nobody knows; 0: once, with a warning
   HlSimProfile *profile;
 } SimCluster;
 int sim_cluster_options(Cli *cli, SimCluster *out);   // an exit status

@@ -22,6 +22,7 @@ typedef struct Walk {
   int64_t live, parameters;
   int depth;
   int64_t unrolled;
+  int64_t messages;            // sends and receives
   bool failed;
 } Walk;
 
@@ -270,6 +271,8 @@ static void walk_start(Walk *w, Frame *f, const HlInst *inst) {
   if (x) {
     step = add_exchange(w, inst, wrapped, x, x->kind == HL_PERMUTE ? 2 : 1);
   } else {
+    if (plain == HL_OP_SEND || plain == HL_OP_RECV)
+      w->messages++;
     const double seconds = inst->op == HL_OP_ASYNC_START ? hl_time_of(&w->times, inst) : moving(w, inst);
     add_compute(w, inst, seconds, 3);
     step = w->b->step.n - 1;
@@ -378,5 +381,10 @@ HlClusterProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, co
   w.times = hl_times(arena, m, o->system->device, hl_cost_comps(arena, m));
   w.live = parameter_bytes(m->entry);
   walk(&w, m->entry);
+  if (w.messages > 0)
+    hl_warn(cx, hl_module_pos(m), "%lld sends and receives take the time of copies: whom they go to is not simulated",
+            (long long)w.messages);
+  if (w.b->program->unknown_loops > 0 && o->trips == 0)
+    hl_warn(cx, hl_module_pos(m), "%.0f loops do not say how often they run: each is taken once", w.b->program->unknown_loops);
   return w.failed ? NULL : hl_program_end(w.b);
 }
