@@ -295,7 +295,8 @@ static void test_formulas(void **state) {
   static const char *const levels[] = {
       "ring 8 bandwidth 1GB/s latency 1us\nreduce 5GB/s",      "ring 7 bandwidth 1GB/s latency 1us",
       "line 6 bandwidth 1GB/s latency 1us",                     "torus 4x4 bandwidth 1GB/s latency 1us\nreduce 9GB/s",
-      "torus 4x4x4 bandwidth 1GB/s latency 1us",                "mesh 3x3 bandwidth 1GB/s latency 1us",
+      "torus 4x4x4 bandwidth 1GB/s latency 1us",                "torus 4x8 bandwidth 1GB/s latency 1us", "torus 2x4x8 bandwidth 1GB/s latency 1us",
+      "full 2 bandwidth 9GB/s latency 1us\ntorus 4x8 bandwidth 1GB/s latency 1us", "torus 3x5 bandwidth 1GB/s latency 1us\nreduce 3GB/s",                "mesh 3x3 bandwidth 1GB/s latency 1us",
       "switch 16 bandwidth 1GB/s latency 1us\nreduce 5GB/s",    "switch 11 bandwidth 1GB/s latency 1us",
       "full 8 bandwidth 1GB/s latency 1us",                     "full 5 bandwidth 1GB/s latency 1us",
       "fat-tree 16 down 4 up 4 bandwidth 1GB/s latency 1us",    "dragonfly 36 hosts 2 routers 3 bandwidth 1GB/s latency 1us",

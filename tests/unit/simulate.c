@@ -175,6 +175,7 @@ static HlModule *module_of(const char *text, HlFile *file) {
   HlSource *source = hl_read_bytes(cx, "made-up.hlo", text, strlen(text));
   if (!hl_load_source(cx, source, NULL, file))
     fail_msg("%s", hl_cx_diag(cx, 0)->text);
+  hl_source_unref(source);
   return file->modules[0];
 }
 

@@ -57,6 +57,11 @@ static bool read_mesh(Cli *cli, SimCluster *out) {
   }
   if (!mesh)
     return true;
+  for (const char *at = mesh; *at; at += strcspn(at, ",")) {
+    at += *at == ',';
+    if (!memchr(at, '=', strcspn(at, ",")))
+      return cli_usage(cli, "--mesh: '%.*s' is no axis and its size, as data=64", (int)strcspn(at, ","), at) == CLI_OK;
+  }
   const int64_t n = hl_mesh_devices(&out->mesh);
   if (cli_flag(cli, "--devices") && out->devices != n)
     return cli_usage(cli, "--mesh has %lld devices, --devices says %lld", (long long)n, (long long)out->devices) == CLI_OK;

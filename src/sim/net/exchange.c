@@ -107,7 +107,15 @@ static bool solve_rounds(Rounds *r, double *seconds) {
   return true;
 }
 
+static bool by_messages(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out);
+
+// Streams that are not in step have no rounds together: then every message is followed.
 static bool by_rounds(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out) {
+  if (!net_in_step(schedule)) {
+    const bool followed = by_messages(cx, s, g, schedule, out);
+    out->by_rounds = true;
+    return followed;
+  }
   Rounds r = {cx, s, g, schedule, flows_of(s), {-1, 0, 0, 0, NULL}, 0, 0, 0};
   out->seconds = s->start;
   const bool ok = solve_rounds(&r, &out->seconds);
@@ -301,6 +309,9 @@ static bool best_of(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchang
   for (int how = HL_HOW_BEST + 1; how < HL_HOWS; how++) {
     HlExchangeTime t = {0};
     if (!hl_how_does((HlExchangeHow)how, what->kind))
+      continue;
+    // Of many members each with each is never the best of what there is besides, and long to solve.
+    if (!formula && how == HL_HOW_DIRECT && g->n > 512 && what->kind <= HL_ALL_TO_ALL)
       continue;
     if (!net_schedule(cx, arena, s, what, g, (HlExchangeHow)how, schedule)) {
       hl_cx_forget(cx, n);

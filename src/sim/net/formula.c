@@ -245,58 +245,86 @@ static bool along_one(const HlSystem *s, const NetGroup *g, const NetSchedule *x
 
 // --- Stages ---------------------------------------------------------------------------------------------------
 
-static bool same_axis(const NetStage *a, const NetStage *b) {
-  return a->axis.level == b->axis.level;
-}
-
-// Streams whose messages are on the same links in this stage.
-static double sharers(const HlSystem *s, const NetSchedule *x, int stream, int at) {
-  const NetStage *own = net_stage(x, stream, at);
-  int n = 0;
-  for (int k = 0; k < x->streams; k++) {
-    const NetStage *other = net_stage(x, k, at);
-    n += same_axis(own, other) && (other->way == own->way || own->line || !is_cycle(s, &own->axis) || own->axis.count == 2);
-  }
-  return n;
-}
-
 static double full_hops(int64_t p) {
   return (double)(p * p / 4);
 }
 
-static bool stage_seconds(const HlSystem *s, const NetGroup *g, const NetSchedule *x, int stream, int at, double *out) {
-  const NetStage *t = net_stage(x, stream, at);
-  const HlNetLevel *l = &s->level[t->axis.level];
+static bool same_links(const HlSystem *s, const NetStage *a, const NetStage *b) {
+  return a->axis.level == b->axis.level && (a->way == b->way || a->line || !is_cycle(s, &a->axis) || a->axis.count == 2);
+}
+
+// What a stage takes: seconds that nobody shares, and seconds of its links if it has them to itself.
+typedef struct Task {
+  double own, links;
+} Task;
+
+static bool stage_task(const HlSystem *s, const NetGroup *g, const NetStage *t, Task *out) {
   const double p = (double)t->axis.count, piece = t->bytes / p;
   Wire wire;
   if (!wire_of(s, g, &t->axis, t->inner, !t->line, &wire))
     return false;
-  wire.bandwidth /= sharers(s, x, stream, at);
   Work work = {(double)t->rounds, (p - 1) * piece, t->kind == HL_REDUCE_SCATTER ? (p - 1) * piece : 0};
   if (t->line && t->kind == HL_REDUCE_SCATTER)
     work.reduced = line_pieces(t->axis.count) * piece;
-  if (t->kind == HL_ALL_TO_ALL && !is_uniform(l)) {
+  if (t->kind == HL_ALL_TO_ALL && !is_uniform(&s->level[t->axis.level])) {
     if (!is_cycle(s, &t->axis) || t->axis.stride > 1)
       return false;
     work.rounds = full_hops(t->axis.count);
     work.bytes = full_hops(t->axis.count) * piece;
   }
-  *out = seconds_of(s, work, wire);
+  out->links = work.bytes / wire.bandwidth;
+  work.bytes = 0;
+  out->own = seconds_of(s, work, wire);
   return true;
 }
 
-// Streams take turns on the axes of a torus: where those are alike they never meet.
+// A stream: its stage, and how much of that is left, from 1 to 0.
+typedef struct Stream {
+  int at;
+  double left, speed;
+} Stream;
+
+static double sharers(const HlSystem *s, const NetSchedule *x, const Stream *streams, int own) {
+  const NetStage *t = net_stage(x, own, streams[own].at);
+  int n = 0;
+  for (int k = 0; k < x->streams; k++)
+    n += streams[k].at < x->n_stages && same_links(s, t, net_stage(x, k, streams[k].at));
+  return n;
+}
+
+// Streams take turns on the axes of a torus. Where those are of one length they never meet; else they share links in turn: from
+// one end of a stage to the next each goes on at the pace that its sharers leave it.
 static bool by_stages(const HlSystem *s, const NetGroup *g, const NetSchedule *x, double *seconds) {
+  Stream streams[2 * HL_NET_LEVELS] = {{0}};
+  int running = x->streams;
+  // Out of step, what an all-to-all leaves free of a link, and links that wait for reducing, nobody can say.
+  if (!net_in_step(x) && (x->kind == HL_ALL_TO_ALL || (s->reduce > 0 && x->kind != HL_ALL_GATHER)))
+    return false;
   *seconds = 0;
-  for (int at = 0; at < x->n_stages; at++) {
-    double longest = 0;
-    for (int stream = 0; stream < x->streams; stream++) {
-      double one;
-      if (net_stage(x, stream, at)->rounds != net_stage(x, 0, at)->rounds || !stage_seconds(s, g, x, stream, at, &one))
+  for (int k = 0; k < x->streams; k++)
+    streams[k].left = 1;
+  while (running > 0) {
+    double step = -1;
+    for (int k = 0; k < x->streams; k++) {
+      Task task;
+      if (streams[k].at == x->n_stages)
+        continue;
+      if (!stage_task(s, g, net_stage(x, k, streams[k].at), &task))
         return false;
-      longest = one > longest ? one : longest;
+      const double whole = task.own + task.links * sharers(s, x, streams, k), rest = streams[k].left * whole;
+      streams[k].speed = whole > 0 ? 1 / whole : 0;
+      step = step < 0 || rest < step ? rest : step;
     }
-    *seconds += longest;
+    for (int k = 0; k < x->streams; k++) {
+      if (streams[k].at == x->n_stages)
+        continue;
+      streams[k].left -= step * streams[k].speed;
+      if (streams[k].left <= 1e-12 || streams[k].speed == 0) {
+        streams[k].left = 1;
+        running -= ++streams[k].at == x->n_stages;
+      }
+    }
+    *seconds += step;
   }
   return true;
 }

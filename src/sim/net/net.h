@@ -82,6 +82,8 @@ void net_step(const NetSchedule *schedule, int64_t member, int stream, int64_t r
 int64_t net_same_until(const NetSchedule *schedule, int64_t round);
 double net_latency_chunks(double p, double bytes, double alpha, double beta);
 int net_log2(int64_t n);   // rounded up
+// Whether all streams come to each of their stages in the same round.
+bool net_in_step(const NetSchedule *schedule);
 // The chains of stages that make a grid's exchange level by level.
 bool net_stages(HlArena *arena, const HlSystem *s, const NetGroup *g, NetSchedule *out);
 static inline NetStage *net_stage(const NetSchedule *s, int stream, int at) {

@@ -521,3 +521,11 @@ int64_t net_same_until(const NetSchedule *s, int64_t round) {
       return round + 1;
   }
 }
+
+bool net_in_step(const NetSchedule *s) {
+  for (int stream = 1; stream < s->streams; stream++)
+    for (int at = 0; at < s->n_stages; at++)
+      if (net_stage(s, stream, at)->begin != net_stage(s, 0, at)->begin)
+        return false;
+  return true;
+}
