@@ -141,7 +141,7 @@ typedef struct HlExchangeTime {
   HlExchangeHow how;       // which was taken
   int64_t rounds;          // one after another
   int64_t messages;        // of all members
-  bool by_rounds;          // no formula says it: rounds were solved
+  bool by_rounds;          // no formula says it: messages were followed, or, of very many, rounds solved
 } HlExchangeTime;
 
 // All of these: false after reporting (a group outside the system, an algorithm that does not fit).

@@ -279,8 +279,13 @@ static int agree(const HlSystem *s, HlExchangeKind kind, HlExchangeHow how, doub
     return 0;
   }
   assert_true(hl_exchange_messages(cx, s, &what, &messages));
-  if (formula.by_rounds)
+  if (formula.by_rounds) {
+    // Rounds, as if all waited for each other after each, are not far from it.
+    assert_true(near(formula.seconds, messages.seconds, 1e-12) || n * formula.rounds > 20000);
+    assert_true(hl_exchange_rounds(cx, s, &what, &formula));
+    assert_true(formula.seconds >= 0.9 * messages.seconds && formula.seconds <= 1.5 * messages.seconds);
     return 0;
+  }
   if (!near(formula.seconds, messages.seconds, 0.01)) {
     HlBuf out = {0};
     hl_system_print(s, &out);

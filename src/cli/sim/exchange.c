@@ -62,7 +62,7 @@ static void row_text(Table *t, HlArena *arena, const HlExchange *what, HlExchang
   table_row(t);
   table_text(t, "%s", hl_how_text(how));
   table_text(t, "%s", sim_seconds(arena, f->seconds));
-  table_text(t, "%s", f->by_rounds ? "rounds" : "formula");
+  table_text(t, "%s", f->by_rounds ? "solved" : "formula");
   table_text(t, "%s", row->by_messages ? sim_seconds(arena, row->messages.seconds) : "");
   table_text(t, "%lld", (long long)f->rounds);
   table_text(t, "%lld", (long long)(row->by_messages ? row->messages.messages : f->messages));
@@ -75,7 +75,7 @@ static void row_json(HlBuf *out, HlExchangeHow how, const Row *row) {
   json_open(out, NULL, '{');
   json_text(out, "how", hl_how_text(how));
   json_number(out, "seconds", f->seconds);
-  json_text(out, "by", f->by_rounds ? "rounds" : "formula");
+  json_text(out, "by", f->by_rounds ? "solved" : "formula");
   if (row->by_messages)
     json_number(out, "message_seconds", row->messages.seconds);
   json_int(out, "rounds", f->rounds);

@@ -108,14 +108,22 @@ static bool solve_rounds(Rounds *r, double *seconds) {
 }
 
 static bool by_messages(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out);
+static bool by_rounds(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out);
 
-// Streams that are not in step have no rounds together: then every message is followed.
-static bool by_rounds(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out) {
-  if (!net_in_step(schedule)) {
+// What no formula says. A few messages are followed one by one, and so are streams that are not in step, which have no rounds
+// together; of many, rounds are solved, as if all members waited for each other after each: exact where all do alike.
+enum { FEW_MESSAGES = 20000 };
+static bool solved(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out) {
+  const double messages = (double)g->groups * (double)g->n * schedule->streams * (double)schedule->rounds;
+  if (!net_in_step(schedule) || messages <= FEW_MESSAGES) {
     const bool followed = by_messages(cx, s, g, schedule, out);
     out->by_rounds = true;
     return followed;
   }
+  return by_rounds(cx, s, g, schedule, out);
+}
+
+static bool by_rounds(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out) {
   Rounds r = {cx, s, g, schedule, flows_of(s), {-1, 0, 0, 0, NULL}, 0, 0, 0};
   out->seconds = s->start;
   const bool ok = solve_rounds(&r, &out->seconds);
@@ -294,7 +302,7 @@ static bool time_one(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchan
   NetSchedule *schedule = HL_NEW(arena, NetSchedule);
   if (!net_schedule(cx, arena, s, what, g, how, schedule))
     return false;
-  if (!net_formula(s, schedule, g, out) && !by_rounds(cx, s, g, schedule, out))
+  if (!net_formula(s, schedule, g, out) && !solved(cx, s, g, schedule, out))
     return false;
   out->how = how;
   return true;
@@ -317,7 +325,7 @@ static bool best_of(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchang
       hl_cx_forget(cx, n);
       continue;
     }
-    if (formula ? !net_formula(s, schedule, g, &t) : !by_rounds(cx, s, g, schedule, &t))
+    if (formula ? !net_formula(s, schedule, g, &t) : !solved(cx, s, g, schedule, &t))
       continue;
     t.how = (HlExchangeHow)how;
     if (!any || t.seconds < out->seconds)
