@@ -57,7 +57,7 @@ typedef struct Options {
 
 static const char *const program_names[] = {"hilo",           "hlo-opt",         "run_hlo_module",
                                             "hlo_bridge",     "graph_converter", "graph_data_parallel_extender",
-                                            "graph_translator", "simulator"};
+                                            "graph_translator", "simulator",      "allreduce", "stencil"};
 enum { N_NAMES = sizeof program_names / sizeof program_names[0] };
 
 // --- text ----------------------------------------------------------------------------------------

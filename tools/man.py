@@ -43,7 +43,9 @@ TOOLS = {"hlo-opt": "XLA's tool of that name: run passes over a module",
          "graph_converter": "ParaGraph's tool of that name: write a graph in another form",
          "graph_data_parallel_extender": "ParaGraph's tool of that name: change the number of replicas",
          "graph_translator": "ParaGraph's tool of that name: a graph for each processor, with messages",
-         "simulator": "ParaGraph's tool of that name: run the graph of one processor"}
+         "simulator": "ParaGraph's tool of that name: run the graph of one processor",
+         "allreduce": "ParaGraph's generator of that name: a loop of work and an all-reduce",
+         "stencil": "ParaGraph's generator of that name: halos exchanged in a box of processors"}
 
 
 def page(name, meaning, help_text):

@@ -194,6 +194,25 @@ typedef struct HlSimBridge {
 // The composite graph of a module. NULL after reporting. Options may be NULL.
 HlSimGraph *hl_sim_bridge(HlCx *cx, const HlModule *m, const HlSimBridge *options);
 
+// --- Made-up programs -------------------------------------------------------------------------------------------
+
+// What ParaGraph's generators make. NULL after reporting what cannot be.
+typedef struct HlSimAllReduce {
+  int64_t processors, loops;   // 1 or more
+  double bytes, element;       // of the all-reduce, and of a number in it
+  double seconds;              // of the work before it
+  bool overlap;                // beside it
+} HlSimAllReduce;
+HlSimGraph *hl_sim_make_all_reduce(HlCx *cx, const HlSimAllReduce *options);
+// A box of processors that exchange halos with their up to 26 neighbours, then sum up, again and again.
+typedef struct HlSimStencil {
+  const char *name;            // NULL: "27-Point Stencil"
+  int64_t size[3], iterations;
+  double condition_seconds, seconds, reduction_seconds;
+  double face, edge, corner, all_reduce;  // bytes
+} HlSimStencil;
+HlSimGraph *hl_sim_make_stencil(HlCx *cx, const HlSimStencil *options);
+
 // --- Changing graphs ------------------------------------------------------------------------------------------
 
 // Adds operands so that each subroutine has one order only, its post order.

@@ -39,5 +39,7 @@ int dropin_graph_converter(int argc, char **argv);
 int dropin_graph_extender(int argc, char **argv);
 int dropin_graph_translator(int argc, char **argv);
 int dropin_simulator(int argc, char **argv);
+int dropin_allreduce(int argc, char **argv);
+int dropin_stencil(int argc, char **argv);
 
 #endif

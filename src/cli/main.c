@@ -145,6 +145,8 @@ static const struct {
     {"graph_data_parallel_extender", dropin_graph_extender},
     {"graph_translator", dropin_graph_translator},
     {"simulator", dropin_simulator},
+    {"allreduce", dropin_allreduce},
+    {"stencil", dropin_stencil},
 };
 
 static const char *base_name(const char *path) {

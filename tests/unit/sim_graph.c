@@ -8,6 +8,7 @@
 
 #include "hilo/text.h"
 #include "sim/graph/graph.h"
+#include "sim/graph/schedule.h"
 #include "sim/graph/twister.h"
 
 static HlSource *source_of(const void *bytes, size_t n) {
@@ -568,6 +569,118 @@ static void test_control(void **state) {
   hl_cx_free(cx);
 }
 
+// --- The scheduler alone ------------------------------------------------------------------------------------------
+
+// What has become ready, in order.
+static void expect(SimSchedule *s, const char *names) {
+  HlBuf got = {0};
+  hl_buf_puts(&got, "");
+  for (int k = 0; k < s->ready.n; k++)
+    hl_buf_printf(&got, "%s%.*s", k ? " " : "", (int)s->ready.at[k]->name.n, s->ready.at[k]->name.at);
+  s->ready.n = 0;
+  assert_string_equal(got.at ? got.at : "", names);
+  hl_buf_free(&got);
+}
+
+static void done(SimSchedule *s, const char *name, const char *then) {
+  const HlSimNode *node = find(s->graph, name);
+  schedule_started(s, node, 0);
+  schedule_finished(s, node, 0);
+  expect(s, then);
+}
+
+static void test_schedule(void **state) {
+  (void)state;
+  HlCx *cx = hl_cx_new();
+  for (int compat = HL_SIM_OWN; compat <= HL_SIM_PARAGRAPH; compat++) {
+    const HlSimRunOptions options = {.compat = (HlSimCompat)compat};
+    SimSchedule s;
+    // A loop of two rounds beside other work, whose condition is a call; a message; a reduction.
+    HlSimGraph *graph = read_text(cx, GRAPH(1, NODE(2, "infeed", "") NODE(3, "delay", "operand_ids: 2")
+        NODE(4, "all-reduce", "operand_ids: 3 communication_groups { group_ids: [1, 7, 42] }")
+        NODE(5, "while", "inner_subroutines { subroutine_root_id: 6 execution_probability: 1 execution_count: 2 " NODE(6, "delay", "") "} "
+                         "inner_subroutines { subroutine_root_id: 7 execution_probability: 1 execution_count: 2 " NODE(7, "call", SUB(8, "", NODE(8, "delay", ""))) "} ")
+        NODE(9, "send", "communication_groups { group_ids: 42 }") NODE(1, "null", "operand_ids: [4, 5, 9]")));
+    assert_true(schedule_begin(&s, cx, graph, &options));
+    schedule_start(&s, 0);
+    expect(&s, "n2 n6 n9");
+    done(&s, "n9", "");
+    done(&s, "n2", "n3");
+    done(&s, "n3", "n4");
+    done(&s, "n4", "");
+    done(&s, "n6", "n8");
+    done(&s, "n8", "n6");
+    done(&s, "n6", "n8");
+    assert_false(s.sub[s.entry].finished);
+    done(&s, "n8", "");
+    assert_true(s.sub[s.entry].finished);
+    schedule_end(&s);
+    hl_sim_graph_free(graph);
+    // A null ends at once, and with it what it is the root of.
+    graph = read_text(cx, GRAPH(1, NODE(2, "delay", "") NODE(3, "all-reduce", "communication_groups { group_ids: [0, 1, 2] } "
+        SUB(6, "", NODE(4, "delay", "") NODE(5, "delay", "") NODE(6, "null", "operand_ids: [4, 5]"))) NODE(7, "delay", "operand_ids: 3") NODE(1, "null", "operand_ids: [2, 7]")));
+    assert_true(schedule_begin(&s, cx, graph, &options));
+    schedule_start(&s, 0);
+    expect(&s, "n2 n4 n5");
+    done(&s, "n2", "");
+    done(&s, "n4", "");
+    done(&s, "n5", "n7");
+    done(&s, "n7", "");
+    assert_true(s.sub[s.entry].finished);
+    schedule_end(&s);
+    hl_sim_graph_free(graph);
+    // Two with subroutines side by side.
+    graph = read_text(cx, GRAPH(1, NODE(2, "delay", "") NODE(3, "all-reduce", "operand_ids: 2 communication_groups { group_ids: [0, 1] } "
+        SUB(6, "", NODE(4, "delay", "") NODE(5, "delay", "") NODE(6, "delay", "operand_ids: [4, 5]")))
+        NODE(7, "call", "operand_ids: 2 " SUB(8, "", NODE(8, "delay", ""))) NODE(1, "delay", "operand_ids: [3, 7]")));
+    assert_true(schedule_begin(&s, cx, graph, &options));
+    schedule_start(&s, 0);
+    expect(&s, "n2");
+    done(&s, "n2", "n4 n5 n8");
+    done(&s, "n4", "");
+    done(&s, "n8", "");
+    done(&s, "n5", "n6");
+    done(&s, "n6", "n1");
+    schedule_end(&s);
+    hl_sim_graph_free(graph);
+  }
+  hl_cx_free(cx);
+}
+
+// --- Many processors ------------------------------------------------------------------------------------------------
+
+static bool count_one(HlCx *cx, HlSimGraph *graph, int k, void *user) {
+  int *seen = user;
+  seen[k]++;
+  assert_int_equal(hl_sim_graph_processor(graph), k);
+  return k < 40 || hl_error(cx, (HlPos){0}, "processor %d", k);
+}
+
+// All of them once, whatever the threads; of failures the first of the list is told.
+static void test_each(void **state) {
+  (void)state;
+  HlSimGraph *graph = hl_sim_graph_new(hl_str("g"), -1);
+  HlSimSub *main = hl_sim_add_sub(graph, NULL, hl_str("main"));
+  HlSimNode *node = hl_sim_add_node(main, HL_SIM_BARRIER, hl_str("all"));
+  hl_sim_set_root(main, node);
+  int64_t ids[64];
+  for (int k = 0; k < 64; k++)
+    ids[k] = k;
+  hl_sim_set_groups(node, (HlSimGroups){1, &(HlI64s){ids, 64}});
+  for (int threads = 1; threads <= 8; threads *= 2) {
+    HlCx *cx = hl_cx_new();
+    int seen[64] = {0};
+    assert_true(hl_sim_each_processor(cx, graph, (HlI64s){ids, 40}, NULL, HL_SIM_OWN, threads, count_one, seen));
+    for (int k = 0; k < 64; k++)
+      assert_int_equal(seen[k], k < 40);
+    assert_false(hl_sim_each_processor(cx, graph, (HlI64s){ids, 64}, NULL, HL_SIM_OWN, threads, count_one, seen));
+    assert_int_equal(hl_cx_n_errors(cx), 1);
+    assert_string_equal(hl_cx_diag(cx, 0)->text, "processor 40");
+    hl_cx_free(cx);
+  }
+  hl_sim_graph_free(graph);
+}
+
 // A chain of nulls as long as this is no deeper than one.
 static void test_long(void **state) {
   (void)state;
@@ -609,7 +722,7 @@ int main(void) {
       cmocka_unit_test(test_nesting),       cmocka_unit_test(test_order),  cmocka_unit_test(test_individualize), cmocka_unit_test(test_extend),
       cmocka_unit_test(test_trim),          cmocka_unit_test(test_tags),   cmocka_unit_test(test_scale),    cmocka_unit_test(test_log),
       cmocka_unit_test(test_times),         cmocka_unit_test(test_branches), cmocka_unit_test(test_control), cmocka_unit_test(test_long),
-      cmocka_unit_test(test_twister),
+      cmocka_unit_test(test_twister), cmocka_unit_test(test_schedule), cmocka_unit_test(test_each),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

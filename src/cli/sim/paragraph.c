@@ -373,3 +373,82 @@ int dropin_simulator(int argc, char **argv) {
   hl_sim_graph_free(graph);
   return finish(t.cx);
 }
+
+// --- allreduce, stencil -------------------------------------------------------------------------------------------------
+
+int dropin_allreduce(int argc, char **argv) {
+  const char *output = "";
+  HlSimAllReduce o = {.processors = 8, .loops = 1, .bytes = 1 << 20, .element = 4, .seconds = 1e-6};
+  const DropinFlag table[] = {
+      {"output_graph", DROPIN_TEXT, &output, "the graph, .pb or .textproto"},
+      {"num_proc", DROPIN_INT, &o.processors, "processors (8)"},
+      {"loop_count", DROPIN_INT, &o.loops, "how often (1)"},
+      {"reduction_size", DROPIN_NUMBER, &o.bytes, "bytes of the all-reduce (1048576)"},
+      {"format_size", DROPIN_NUMBER, &o.element, "bytes of a number (4)"},
+      {"time_delay", DROPIN_NUMBER, &o.seconds, "seconds of work (1e-06)"},
+      {"comm_overlap", DROPIN_BOOL, &o.overlap, "the all-reduce does not wait for the work (false)"},
+      {0},
+  };
+  const Tool t = {hl_cx_new(), "allreduce", "Makes the graph of a loop of work and an all-reduce.", table};
+  HlSimGraph *graph = NULL;
+  if (read_flags(&t, argc, argv) && given(t.cx, "output_graph", output))
+    graph = hl_sim_make_all_reduce(t.cx, &o);
+  if (graph)
+    write_graph(t.cx, graph, output);
+  hl_sim_graph_free(graph);
+  return finish(t.cx);
+}
+
+// What stands on the command line of stencil: its operands, and -n or -v with a word.
+static bool read_stencil(HlCx *cx, int argc, char **argv, const char **operands, const char **name) {
+  enum { OPERANDS = 12 };
+  const char *ignored;
+  int n = 0;
+  for (int k = 0; k < argc; k++) {
+    const char *word = argv[k];
+    const bool names = strcmp(word, "-n") == 0 || strcmp(word, "--name") == 0;
+    if (names || strcmp(word, "-v") == 0 || strcmp(word, "--verbosity") == 0) {
+      if (k + 1 == argc)
+        return hl_error(cx, (HlPos){0}, "%s needs a value", word);
+      *(names ? name : &ignored) = argv[++k];
+    } else if (n == OPERANDS) {
+      return hl_error(cx, (HlPos){0}, "'%s' is one operand too many", word);
+    } else {
+      operands[n++] = word;
+    }
+  }
+  return n == OPERANDS || hl_error(cx, (HlPos){0}, "expected 12 operands, not %d", n);
+}
+
+static bool read_numbers(HlCx *cx, const char *const *operands, double *out, int n) {
+  for (int k = 0; k < n; k++) {
+    char *end;
+    out[k] = base_read_double(operands[k], &end);
+    if (*end || !*operands[k])
+      return hl_error(cx, (HlPos){0}, "operand %d, '%s', is no number", k + 1, operands[k]);
+    if (!(out[k] >= 0 && out[k] <= 1e15) || (k < 4 && out[k] != (double)(int64_t)out[k]))
+      return hl_error(cx, (HlPos){0}, "operand %d cannot be %s", k + 1, operands[k]);
+  }
+  return true;
+}
+
+int dropin_stencil(int argc, char **argv) {
+  const char *operands[12], *name = NULL;
+  double x[11];
+  if (argc == 1 && strcmp(argv[0], "--help") == 0) {
+    printf("usage: stencil X Y Z ITERATIONS CONDITION_SECONDS SECONDS FACE_BYTES EDGE_BYTES CORNER_BYTES ALLREDUCE_BYTES "
+           "REDUCTION_SECONDS OUTPUT [-n NAME]\n\nMakes the graph of a stencil of 27 points on a box of processors.\n");
+    return CLI_OK;
+  }
+  HlCx *cx = hl_cx_new();
+  if (read_stencil(cx, argc, argv, operands, &name) && read_numbers(cx, operands, x, 11)) {
+    const HlSimStencil o = {.name = name, .size = {(int64_t)x[0], (int64_t)x[1], (int64_t)x[2]}, .iterations = (int64_t)x[3],
+                            .condition_seconds = x[4], .seconds = x[5], .face = x[6], .edge = x[7], .corner = x[8],
+                            .all_reduce = x[9], .reduction_seconds = x[10]};
+    HlSimGraph *graph = hl_sim_make_stencil(cx, &o);
+    if (graph)
+      write_graph(cx, graph, operands[11]);
+    hl_sim_graph_free(graph);
+  }
+  return finish(cx);
+}

@@ -80,6 +80,7 @@ bool sim_walk_post_order(HlCx *cx, HlArena *arena, const HlSimSub *sub, bool dee
                          SimNodes *out);
 
 // --- Rules ---
-bool sim_validate_kind(HlCx *cx, const HlSimGraph *graph, bool composite);
+// `walked`: that nothing depends on itself is known.
+bool sim_validate_kind(HlCx *cx, const HlSimGraph *graph, bool composite, bool walked);
 
 #endif

@@ -75,7 +75,7 @@ static void list_inner(SimSchedule *s, const SimSubs *subs) {
 bool schedule_begin(SimSchedule *s, HlCx *cx, const HlSimGraph *graph, const HlSimRunOptions *options) {
   *s = (SimSchedule){.cx = cx, .graph = graph, .compat = options->compat, .branches = options->branches,
                      .log = options->log, .keep_zeros = options->keep_zeros};
-  if (!sim_validate_kind(cx, graph, false))
+  if (!sim_validate_kind(cx, graph, false, false))
     return false;
   s->arena = hl_arena_new();
   SimSubs subs = {0};

@@ -204,5 +204,5 @@ static bool run_pass(HlCx *cx, HlSimGraph *graph, const HlSimTranslation *t, boo
 
 bool hl_sim_translate(HlCx *cx, HlSimGraph *graph, const HlSimTranslation *t) {
   return run_pass(cx, graph, t, true) && run_pass(cx, graph, t, false) && hl_sim_apply_tags(cx, graph) &&
-         sim_validate_kind(cx, graph, false);
+         sim_validate_kind(cx, graph, false, true);
 }

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/compiler.h"
 #include "sim/graph/graph.h"
 
 typedef struct Check {
@@ -140,7 +141,7 @@ static void check_sub(Check *c, const HlSimSub *sub) {
   for (int k = 0; k < sub->n_nodes; k++) {
     const HlSimNode *node = sub->nodes[k];
     for (int j = 0; j < node->n_operands; j++)
-      if (node->operands[j] == sub->root)
+      if (HL_UNLIKELY(node->operands[j] == sub->root))
         wrong_sub(c, sub, "its root %.*s has a user, %.*s", (int)sub->root->name.n,
                   sub->root->name.at, (int)node->name.n, node->name.at);
     check_node(c, node);
@@ -153,17 +154,35 @@ static void check_sub(Check *c, const HlSimSub *sub) {
     wrong_sub(c, sub, "its execution count is %lld: a loop runs at least once", (long long)sub->count);
 }
 
-static void check_ids(Check *c, const SimSubs *subs) {
-  Map seen = {0};
+// Ids that are given one after the other are marked in a table, others in a map.
+typedef struct Ids {
+  uint8_t *table;
+  int64_t n;
+  Map map;
+} Ids;
+
+static bool mark(uint8_t *at) {
+  const bool before = *at != 0;
+  *at = 1;
+  return before;
+}
+
+static bool seen_before(Ids *ids, int64_t id) {
+  if (id >= 0 && id < ids->n)
+    return mark(&ids->table[id]);
+  uint64_t *at = map_at(&ids->map, (uint64_t)id);
+  const bool before = *at != 0;
+  *at = 1;
+  return before;
+}
+
+static void check_ids(Check *c, HlArena *arena, const SimSubs *subs) {
+  Ids ids = {HL_ARRAY(arena, uint8_t, c->graph->n_serials + 2), (int64_t)c->graph->n_serials + 2, {0}};
   for (int k = 0; k < subs->n; k++)
-    for (int j = 0; j < subs->at[k]->n_nodes; j++) {
-      const HlSimNode *node = subs->at[k]->nodes[j];
-      uint64_t *before = map_at(&seen, (uint64_t)node->id);
-      if (*before)
-        wrong(c, node, "its id is not unique");
-      *before = 1;
-    }
-  map_free(&seen);
+    for (int j = 0; j < subs->at[k]->n_nodes; j++)
+      if (seen_before(&ids, subs->at[k]->nodes[j]->id))
+        wrong(c, subs->at[k]->nodes[j], "its id is not unique");
+  map_free(&ids.map);
 }
 
 // What ParaGraph finds when it walks a graph, and ends at.
@@ -173,7 +192,7 @@ static void check_order(Check *c, HlArena *arena) {
   c->errors += !sim_walk_post_order(c->cx, arena, c->graph->entry, true, state, &out);
 }
 
-bool sim_validate_kind(HlCx *cx, const HlSimGraph *graph, bool composite) {
+bool sim_validate_kind(HlCx *cx, const HlSimGraph *graph, bool composite, bool walked) {
   Check c = {cx, graph, composite, 0};
   if (!graph->entry)
     return hl_error(cx, (HlPos){0}, "the graph has no entry subroutine");
@@ -185,13 +204,13 @@ bool sim_validate_kind(HlCx *cx, const HlSimGraph *graph, bool composite) {
   sim_list_subs(arena, graph, &subs);
   for (int k = 0; k < subs.n; k++)
     check_sub(&c, subs.at[k]);
-  check_ids(&c, &subs);
-  if (c.errors == 0)
+  check_ids(&c, arena, &subs);
+  if (c.errors == 0 && !walked)
     check_order(&c, arena);
   hl_arena_free(arena);
   return c.errors == 0;
 }
 
 bool hl_sim_validate(HlCx *cx, const HlSimGraph *graph) {
-  return sim_validate_kind(cx, graph, graph->processor < 0);
+  return sim_validate_kind(cx, graph, graph->processor < 0, false);
 }

@@ -159,7 +159,9 @@ static void put_graph(Writer *w, const HlSimGraph *graph) {
 }
 
 void hl_sim_write(const HlSimGraph *graph, HlSimForm form, HlBuf *out) {
+  enum { USUAL_BYTES = 128 };  // of a node
   Writer w = {0};
+  grow(&w, (size_t)graph->n_serials * USUAL_BYTES);
   put_graph(&w, graph);
   const HlStr wire = {w.bytes.at ? w.bytes.at + w.left : "", length(&w)};
   if (form == HL_SIM_TEXT)
