@@ -1,4 +1,4 @@
-// sim/run/page.c: a run as a page that opens without a network: data as JSON, and src/sim/run/web.
+// sim/run/page.c: a run as a page that opens without a network: data as JSON, and src/sim/web.
 
 #include <stdlib.h>
 #include <string.h>

@@ -29,7 +29,7 @@ typedef struct Walk {
 // What is known of the values of one computation in one walk through it.
 typedef struct Frame {
   const HlComp *comp;
-  HlInst **order;
+  HlInst *const *order;
   int32_t *last;               // by id: the place in the order of the last that uses it
   int32_t *first_free, *next_free;  // of a place: those that end there, by id + 1
   Pending *pending;            // by id

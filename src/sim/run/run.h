@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "hilo/simulate.h"
 
-// What the page is made of: src/sim/run/web, by cmake/embed_table.cmake.
+// What the page is made of: src/sim/web, by cmake/embed_table.cmake.
 typedef struct RunWebFile {
   const char *name, *text;
 } RunWebFile;
