@@ -10,11 +10,16 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static const char config[] =
-    "{\"collective\": {\"all-reduce\": {\"algorithm\": \"bidir-ring\", \"barrier\": {\"algorithm\": \"centralized\"}},"
-    "\"all-gather\": {\"algorithm\": \"mesh-1d\"}, \"reduce-scatter\": {\"algorithm\": \"ring-2d-grid\", \"dimension_widths\": [2, 3]},"
-    "\"all-to-all\": {\"algorithm\": \"bruck\"}, \"barrier\": {\"algorithm\": \"dissemination\"}, \"broadcast\": {\"algorithm\": \"binomial\"},"
-    "\"gather\": {\"algorithm\": \"binomial\"}, \"scatter\": {\"algorithm\": \"direct\"}, \"reduce\": {\"algorithm\": \"chain\"}},"
-    "\"protocol\": {\"send\": {\"algorithm\": \"push\"}, \"recv\": {\"algorithm\": \"push\"}, \"sendrecv\": {\"algorithm\": \"push\"}}}";
+    "{\"collective\": {\"all-reduce\": {\"algorithm\": \"bidir-ring\", \"barrier\": "
+    "{\"algorithm\": \"centralized\"}},"
+    "\"all-gather\": {\"algorithm\": \"mesh-1d\"}, \"reduce-scatter\": {\"algorithm\": "
+    "\"ring-2d-grid\", \"dimension_widths\": [2, 3]},"
+    "\"all-to-all\": {\"algorithm\": \"bruck\"}, \"barrier\": {\"algorithm\": \"dissemination\"}, "
+    "\"broadcast\": {\"algorithm\": \"binomial\"},"
+    "\"gather\": {\"algorithm\": \"binomial\"}, \"scatter\": {\"algorithm\": \"direct\"}, "
+    "\"reduce\": {\"algorithm\": \"chain\"}},"
+    "\"protocol\": {\"send\": {\"algorithm\": \"push\"}, \"recv\": {\"algorithm\": \"push\"}, "
+    "\"sendrecv\": {\"algorithm\": \"push\"}}}";
 
 static HlSimGraph *read_again(HlCx *cx, const HlBuf *bytes, HlSimForm form) {
   HlSource *source = hl_source_new("written", bytes->at, bytes->n, false);
@@ -27,7 +32,8 @@ static void check_written(HlCx *cx, const HlSimGraph *graph) {
   HlBuf binary = {0}, text = {0}, again = {0};
   hl_sim_write(graph, HL_SIM_BINARY, &binary);
   hl_sim_write(graph, HL_SIM_TEXT, &text);
-  HlSimGraph *first = read_again(cx, &binary, HL_SIM_BINARY), *second = read_again(cx, &text, HL_SIM_TEXT);
+  HlSimGraph *first = read_again(cx, &binary, HL_SIM_BINARY),
+             *second = read_again(cx, &text, HL_SIM_TEXT);
   assert(first && second);
   hl_sim_write(first, HL_SIM_BINARY, &again);
   assert(again.n == binary.n && memcmp(again.at, binary.at, again.n) == 0);
@@ -45,7 +51,8 @@ static void run_one(HlCx *cx, HlSimGraph *graph, HlSimCompat compat) {
   hl_buf_free(&log);
 }
 
-static void run_all(HlCx *cx, const HlSimGraph *graph, const HlSimTranslation *how, HlSimCompat compat) {
+static void run_all(HlCx *cx, const HlSimGraph *graph, const HlSimTranslation *how,
+                    HlSimCompat compat) {
   HlArena *arena = hl_arena_new();
   const HlI64s ids = hl_sim_processors(arena, graph);
   for (int k = 0; k < ids.n && ids.n < 50 && k < 3; k++) {

@@ -53,20 +53,31 @@ static HlSimNode *find(const HlSimGraph *graph, const char *name) {
 // All fields, at their largest, smallest and least usual.
 static const char all_fields[] =
     "name: \"all \\\"fields\\\"\"\nprocessor_id: -1\n"
-    "entry_subroutine {\n  name: \"main\"\n  subroutine_root_id: 9\n  execution_probability: 1\n  execution_count: 1\n"
-    "  instructions {\n    name: \"a\"\n    opcode: \"infeed\"\n    instruction_id: 1\n    ops: 0.1\n    bytes_in: 36.5\n"
+    "entry_subroutine {\n  name: \"main\"\n  subroutine_root_id: 9\n  execution_probability: 1\n  "
+    "execution_count: 1\n"
+    "  instructions {\n    name: \"a\"\n    opcode: \"infeed\"\n    instruction_id: 1\n    ops: "
+    "0.1\n    bytes_in: 36.5\n"
     "    bytes_out: 48\n    transcendentals: 1e-06\n    seconds: 1.5e+300\n  }\n"
-    "  instructions {\n    name: \"s\"\n    opcode: \"send-start\"\n    instruction_id: 2\n    bonded_instruction_id: 3\n"
-    "    communication_tag: 18446744073709551615\n    communication_groups {\n      group_ids: 0\n      group_ids: 5000000000\n    }\n"
+    "  instructions {\n    name: \"s\"\n    opcode: \"send-start\"\n    instruction_id: 2\n    "
+    "bonded_instruction_id: 3\n"
+    "    communication_tag: 18446744073709551615\n    communication_groups {\n      group_ids: 0\n "
+    "     group_ids: 5000000000\n    }\n"
     "    operand_ids: 1\n  }\n"
-    "  instructions {\n    name: \"d\"\n    opcode: \"send-done\"\n    instruction_id: 3\n    bonded_instruction_id: 2\n"
-    "    communication_groups {\n      group_ids: 0\n      group_ids: 5000000000\n    }\n    operand_ids: 2\n  }\n"
+    "  instructions {\n    name: \"d\"\n    opcode: \"send-done\"\n    instruction_id: 3\n    "
+    "bonded_instruction_id: 2\n"
+    "    communication_groups {\n      group_ids: 0\n      group_ids: 5000000000\n    }\n    "
+    "operand_ids: 2\n  }\n"
     "  instructions {\n    name: \"c\"\n    opcode: \"conditional\"\n    instruction_id: 4\n"
-    "    inner_subroutines {\n      name: \"yes\"\n      subroutine_root_id: 5\n      execution_probability: 0.25\n      execution_count: 1\n"
-    "      instructions {\n        name: \"y\"\n        opcode: \"delay\"\n        instruction_id: 5\n      }\n    }\n"
-    "    inner_subroutines {\n      name: \"no\"\n      subroutine_root_id: 6\n      execution_probability: 0.75\n      execution_count: 1\n"
-    "      instructions {\n        name: \"n\"\n        opcode: \"delay\"\n        instruction_id: 6\n      }\n    }\n  }\n"
-    "  instructions {\n    name: \"root\"\n    opcode: \"null\"\n    instruction_id: 9\n    operand_ids: 3\n    operand_ids: 4\n  }\n}\n";
+    "    inner_subroutines {\n      name: \"yes\"\n      subroutine_root_id: 5\n      "
+    "execution_probability: 0.25\n      execution_count: 1\n"
+    "      instructions {\n        name: \"y\"\n        opcode: \"delay\"\n        instruction_id: "
+    "5\n      }\n    }\n"
+    "    inner_subroutines {\n      name: \"no\"\n      subroutine_root_id: 6\n      "
+    "execution_probability: 0.75\n      execution_count: 1\n"
+    "      instructions {\n        name: \"n\"\n        opcode: \"delay\"\n        instruction_id: "
+    "6\n      }\n    }\n  }\n"
+    "  instructions {\n    name: \"root\"\n    opcode: \"null\"\n    instruction_id: 9\n    "
+    "operand_ids: 3\n    operand_ids: 4\n  }\n}\n";
 
 static void test_files(void **state) {
   (void)state;
@@ -82,13 +93,16 @@ static void test_files(void **state) {
   hl_sim_write(second, HL_SIM_BINARY, &again);
   assert_int_equal(binary.n, again.n);
   assert_memory_equal(binary.at, again.at, binary.n);
-  assert_true(hl_sim_is_graph((HlStr){binary.at, binary.n}) && hl_sim_is_graph((HlStr){text.at, text.n}));
+  assert_true(hl_sim_is_graph((HlStr){binary.at, binary.n}) &&
+              hl_sim_is_graph((HlStr){text.at, text.n}));
   assert_int_equal(find(second, "s")->groups->at[0].at[1], 5000000000);
-  assert_true(find(second, "s")->tag == UINT64_MAX && find(second, "s")->bonded == find(second, "d"));
+  assert_true(find(second, "s")->tag == UINT64_MAX &&
+              find(second, "s")->bonded == find(second, "d"));
   assert_true(find(second, "a")->cost.seconds == 1.5e300);
   assert_true(find(second, "y")->sub->probability == 0.25);
   // The next id is beyond the largest.
-  assert_int_equal(hl_sim_add_node(hl_sim_graph_entry(second), HL_SIM_DELAY, hl_str("new"))->id, 10);
+  assert_int_equal(hl_sim_add_node(hl_sim_graph_entry(second), HL_SIM_DELAY, hl_str("new"))->id,
+                   10);
   // What is renumbered has ids in the order of the file.
   HlSource *source = source_of(binary.at, binary.n);
   HlSimGraph *third = hl_sim_read(cx, source, HL_SIM_BINARY, true);
@@ -108,10 +122,12 @@ static void test_files(void **state) {
 // The bytes that the C++ library makes of a small graph: -1 takes ten, lists are packed.
 static void test_bytes(void **state) {
   (void)state;
-  static const unsigned char wire[] = {0x0a, 0x01, 'g', 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x1a,
-                                       0x32, 0x0a, 0x01, 'm', 0x10, 0x01, 0x19, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0x20, 0x01,
-                                       0x2a, 0x20, 0x0a, 0x01, 'b', 0x12, 0x07, 'b', 'a', 'r', 'r', 'i', 'e', 'r', 0x18, 0x01,
-                                       0x31, 0, 0, 0, 0, 0, 0, 0x48, 0x40, 0x5a, 0x05, 0x0a, 0x03, 0x00, 0x01, 0x07, 0x62, 0x00};
+  static const unsigned char wire[] = {
+      0x0a, 0x01, 'g',  0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
+      0x1a, 0x32, 0x0a, 0x01, 'm',  0x10, 0x01, 0x19, 0,    0,    0,    0,    0,    0,
+      0xf0, 0x3f, 0x20, 0x01, 0x2a, 0x20, 0x0a, 0x01, 'b',  0x12, 0x07, 'b',  'a',  'r',
+      'r',  'i',  'e',  'r',  0x18, 0x01, 0x31, 0,    0,    0,    0,    0,    0,    0x48,
+      0x40, 0x5a, 0x05, 0x0a, 0x03, 0x00, 0x01, 0x07, 0x62, 0x00};
   // The last two bytes, an empty list, are read and not written.
   HlCx *cx = hl_cx_new();
   const HlBuf bytes = {.at = (char *)wire, .n = sizeof wire};
@@ -140,12 +156,15 @@ static void refuse(const char *text, const char *message) {
   hl_cx_free(cx);
 }
 
-#define GRAPH(id, nodes)                                                                                    \
-  "processor_id: " #id " entry_subroutine { name: \"m\" subroutine_root_id: 1 execution_probability: 1 "  \
+#define GRAPH(id, nodes)                                                            \
+  "processor_id: " #id                                                              \
+  " entry_subroutine { name: \"m\" subroutine_root_id: 1 execution_probability: 1 " \
   "execution_count: 1 " nodes " }"
-#define NODE(id, op, rest) "instructions { name: \"n" #id "\" opcode: \"" op "\" instruction_id: " #id " " rest " } "
-#define SUB(root, rest, nodes) \
-  "inner_subroutines { subroutine_root_id: " #root " execution_probability: 1 execution_count: 1 " rest nodes " } "
+#define NODE(id, op, rest) \
+  "instructions { name: \"n" #id "\" opcode: \"" op "\" instruction_id: " #id " " rest " } "
+#define SUB(root, rest, nodes)                     \
+  "inner_subroutines { subroutine_root_id: " #root \
+  " execution_probability: 1 execution_count: 1 " rest nodes " } "
 
 static void test_rules(void **state) {
   (void)state;
@@ -156,29 +175,50 @@ static void test_rules(void **state) {
   refuse(GRAPH(-1, NODE(1, "delay", "") NODE(1, "delay", "")), "have the id 1");
   refuse(GRAPH(-1, NODE(1, "delay", "operand_ids: 2")), "has operand 2");
   refuse(GRAPH(-1, NODE(1, "send-start", "bonded_instruction_id: 4")), "is bonded with 4");
-  refuse(GRAPH(-1, NODE(1, "delay", "communication_groups { group_ids: 1 }")), "only what communicates has");
-  refuse(GRAPH(-1, NODE(1, "barrier", "communication_groups { group_ids: [1, 2] } communication_groups { group_ids: [2] }")), "takes part twice");
-  refuse(GRAPH(-1, NODE(1, "send", "communication_groups { group_ids: [1, 2, 3] }")), "has 2 processors, not 3");
-  refuse(GRAPH(-1, NODE(1, "sendrecv", "communication_groups { group_ids: [1, 2] }")), "has 3 processors, not 2");
+  refuse(GRAPH(-1, NODE(1, "delay", "communication_groups { group_ids: 1 }")),
+         "only what communicates has");
+  refuse(GRAPH(-1, NODE(1, "barrier",
+                        "communication_groups { group_ids: [1, 2] } communication_groups { "
+                        "group_ids: [2] }")),
+         "takes part twice");
+  refuse(GRAPH(-1, NODE(1, "send", "communication_groups { group_ids: [1, 2, 3] }")),
+         "has 2 processors, not 3");
+  refuse(GRAPH(-1, NODE(1, "sendrecv", "communication_groups { group_ids: [1, 2] }")),
+         "has 3 processors, not 2");
   refuse(GRAPH(-1, NODE(1, "delay", "seconds: -1")), "seconds is -1");
   refuse(GRAPH(-1, NODE(1, "delay", "bytes_out: -1")), "bytes_out is -1");
   refuse(GRAPH(-1, NODE(1, "delay", "ops: nan")), "ops is");
-  refuse(GRAPH(-1, NODE(1, "delay", "") NODE(2, "delay", "operand_ids: 1")), "its root n1 has a user, n2");
+  refuse(GRAPH(-1, NODE(1, "delay", "") NODE(2, "delay", "operand_ids: 1")),
+         "its root n1 has a user, n2");
   refuse(GRAPH(-1, NODE(1, "call", "")), "at least one subroutine");
-  refuse(GRAPH(-1, NODE(1, "delay", SUB(2, "", NODE(2, "delay", "")))), "a delay has no subroutine");
-  refuse(GRAPH(-1, NODE(1, "while", SUB(2, "", NODE(2, "delay", "")))), "a while has two subroutines");
-  refuse(GRAPH(-1, NODE(1, "null", SUB(2, "", NODE(2, "delay", "")) SUB(3, "", NODE(3, "delay", "")))), "null has at most one");
-  refuse(GRAPH(-1, NODE(1, "call", SUB(2, "execution_count: 2 ", NODE(2, "delay", "")))), "execution count is 2");
-  refuse(GRAPH(-1, NODE(1, "call", SUB(2, "execution_probability: 0.5 ", NODE(2, "delay", "")))), "probability is 0.5");
+  refuse(GRAPH(-1, NODE(1, "delay", SUB(2, "", NODE(2, "delay", "")))),
+         "a delay has no subroutine");
+  refuse(GRAPH(-1, NODE(1, "while", SUB(2, "", NODE(2, "delay", "")))),
+         "a while has two subroutines");
+  refuse(
+      GRAPH(-1, NODE(1, "null", SUB(2, "", NODE(2, "delay", "")) SUB(3, "", NODE(3, "delay", "")))),
+      "null has at most one");
+  refuse(GRAPH(-1, NODE(1, "call", SUB(2, "execution_count: 2 ", NODE(2, "delay", "")))),
+         "execution count is 2");
+  refuse(GRAPH(-1, NODE(1, "call", SUB(2, "execution_probability: 0.5 ", NODE(2, "delay", "")))),
+         "probability is 0.5");
   refuse(GRAPH(-1, NODE(1, "call", SUB(1, "", NODE(1, "delay", "")))), "id is not unique");
-  refuse(GRAPH(-1, NODE(1, "conditional", SUB(2, "execution_probability: 0.5 ", NODE(2, "delay", "")) SUB(3, "execution_probability: 0.4 ", NODE(3, "delay", "")))), "sum up to 0.9");
-  refuse(GRAPH(-1, NODE(1, "delay", "operand_ids: 2") NODE(2, "delay", "operand_ids: 3") NODE(3, "delay", "operand_ids: 2")), "depends on itself");
+  refuse(GRAPH(-1, NODE(1, "conditional",
+                        SUB(2, "execution_probability: 0.5 ", NODE(2, "delay", ""))
+                            SUB(3, "execution_probability: 0.4 ", NODE(3, "delay", "")))),
+         "sum up to 0.9");
+  refuse(GRAPH(-1, NODE(1, "delay", "operand_ids: 2") NODE(2, "delay", "operand_ids: 3")
+                       NODE(3, "delay", "operand_ids: 2")),
+         "depends on itself");
   // Of one processor.
-  refuse(GRAPH(3, NODE(1, "barrier", "communication_groups { group_ids: [1, 2] }")), "without processor 3");
+  refuse(GRAPH(3, NODE(1, "barrier", "communication_groups { group_ids: [1, 2] }")),
+         "without processor 3");
   refuse(GRAPH(3, NODE(1, "barrier", "")), "has one group, not 0");
   refuse(GRAPH(3, NODE(1, "send", "communication_groups { group_ids: 3 }")), "is its own peer");
-  refuse(GRAPH(3, NODE(1, "recv", "communication_groups { group_ids: [4, 5] }")), "has 1 peer, not 2");
-  refuse(GRAPH(3, NODE(1, "send-done", "communication_groups { group_ids: 4 }")), "has a bonded instruction");
+  refuse(GRAPH(3, NODE(1, "recv", "communication_groups { group_ids: [4, 5] }")),
+         "has 1 peer, not 2");
+  refuse(GRAPH(3, NODE(1, "send-done", "communication_groups { group_ids: 4 }")),
+         "has a bonded instruction");
 }
 
 static void test_damage(void **state) {
@@ -220,9 +260,13 @@ static void test_nesting(void **state) {
   HlCx *cx = hl_cx_new();
   hl_cx_limits(cx)->nesting = 20;
   HlBuf text = {0};
-  hl_buf_puts(&text, "processor_id: -1 entry_subroutine { subroutine_root_id: 1 execution_probability: 1 execution_count: 1 ");
+  hl_buf_puts(&text, "processor_id: -1 entry_subroutine { subroutine_root_id: 1 "
+                     "execution_probability: 1 execution_count: 1 ");
   for (int k = 1; k <= 40; k++)
-    hl_buf_printf(&text, "instructions { opcode: \"call\" instruction_id: %d inner_subroutines { subroutine_root_id: %d ", k, k + 1);
+    hl_buf_printf(&text,
+                  "instructions { opcode: \"call\" instruction_id: %d inner_subroutines { "
+                  "subroutine_root_id: %d ",
+                  k, k + 1);
   for (int k = 0; k < 81; k++)
     hl_buf_puts(&text, "} ");
   assert_null(read_text(cx, text.at));
@@ -245,10 +289,17 @@ static void test_order(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
   HlArena *arena = hl_arena_new();
-  HlSimGraph *graph = read_text(cx, GRAPH(-1, NODE(1, "null", "operand_ids: [2, 5, 6]")
-      NODE(2, "call", "operand_ids: [3, 4] " SUB(7, "", NODE(7, "delay", "operand_ids: [8, 9]") NODE(8, "delay", "") NODE(9, "delay", ""))
-                      SUB(10, "", NODE(10, "delay", "operand_ids: [11, 12]") NODE(11, "delay", "") NODE(12, "delay", "operand_ids: 11")))
-      NODE(3, "delay", "") NODE(4, "delay", "") NODE(5, "delay", "operand_ids: 6") NODE(6, "delay", "") NODE(13, "delay", "operand_ids: 3")));
+  HlSimGraph *graph = read_text(
+      cx, GRAPH(-1, NODE(1, "null", "operand_ids: [2, 5, 6]") NODE(
+                        2, "call",
+                        "operand_ids: [3, 4] " SUB(7, "",
+                                                   NODE(7, "delay", "operand_ids: [8, 9]")
+                                                       NODE(8, "delay", "") NODE(9, "delay", ""))
+                            SUB(10, "",
+                                NODE(10, "delay", "operand_ids: [11, 12]") NODE(11, "delay", "")
+                                    NODE(12, "delay", "operand_ids: 11"))) NODE(3, "delay", "")
+                        NODE(4, "delay", "") NODE(5, "delay", "operand_ids: 6") NODE(6, "delay", "")
+                            NODE(13, "delay", "operand_ids: 3")));
   int64_t n;
   HlSimNode **order = hl_sim_post_order(cx, arena, graph, &n);
   // 13 does not lead to the root: it comes just before it.
@@ -266,7 +317,8 @@ static void test_order(void **state) {
   assert_ptr_equal(find(graph, "n9")->operands[0], find(graph, "n8"));
   hl_sim_drop_disconnected(graph);
   hl_sim_graph_free(graph);
-  graph = read_text(cx, GRAPH(-1, NODE(1, "null", "operand_ids: 3") NODE(2, "delay", "") NODE(3, "delay", "") NODE(4, "delay", "operand_ids: 2")));
+  graph = read_text(cx, GRAPH(-1, NODE(1, "null", "operand_ids: 3") NODE(2, "delay", "")
+                                      NODE(3, "delay", "") NODE(4, "delay", "operand_ids: 2")));
   hl_sim_drop_disconnected(graph);
   assert_int_equal(hl_sim_n_nodes(graph), 2);
   hl_sim_graph_free(graph);
@@ -276,15 +328,23 @@ static void test_order(void **state) {
 
 // --- Graphs of processors -----------------------------------------------------------------------------------------
 
-static const char parallel[] = GRAPH(-1,
+static const char parallel[] = GRAPH(
+    -1,
     NODE(1, "null", "operand_ids: [2, 6, 7, 8]")
-    NODE(2, "all-reduce", "bytes_out: 8 communication_groups { group_ids: [1, 7, 13, 42] } communication_groups { group_ids: [2, 8, 14, 43] } "
-                          SUB(3, "", NODE(3, "delay", "seconds: 1")))
-    NODE(6, "sendrecv", "communication_groups { group_ids: [42, 1, 2] } communication_groups { group_ids: [2, 8, 43] }")
-    NODE(7, "send", "communication_groups { group_ids: [1, 2] } communication_groups { group_ids: [8, 43] }")
-    NODE(8, "recv", "communication_groups { group_ids: [42, 1] } communication_groups { group_ids: [2, 8] }"));
+        NODE(2, "all-reduce",
+             "bytes_out: 8 communication_groups { group_ids: [1, 7, 13, 42] } communication_groups "
+             "{ group_ids: [2, 8, 14, 43] } " SUB(3, "", NODE(3, "delay", "seconds: 1")))
+            NODE(6, "sendrecv",
+                 "communication_groups { group_ids: [42, 1, 2] } communication_groups { group_ids: "
+                 "[2, 8, 43] }") NODE(7, "send",
+                                      "communication_groups { group_ids: [1, 2] } "
+                                      "communication_groups { group_ids: [8, 43] }")
+                NODE(8, "recv",
+                     "communication_groups { group_ids: [42, 1] } communication_groups { "
+                     "group_ids: [2, 8] }"));
 
-static void check_group(const HlSimGraph *graph, const char *name, HlSimOp op, int n, int64_t first) {
+static void check_group(const HlSimGraph *graph, const char *name, HlSimOp op, int n,
+                        int64_t first) {
   const HlSimNode *node = find(graph, name);
   assert_int_equal(node->op, op);
   if (n == 0) {
@@ -315,7 +375,8 @@ static void test_individualize(void **state) {
     check_group(eight, "n2", HL_SIM_ALL_REDUCE, 4, 2);
     check_group(eight, "n7", HL_SIM_SEND, 1, 43);
     check_group(fourteen, "n6", HL_SIM_NULL, 0, 0);
-    assert_true(hl_sim_validate(cx, one) && hl_sim_validate(cx, eight) && hl_sim_validate(cx, fourteen));
+    assert_true(hl_sim_validate(cx, one) && hl_sim_validate(cx, eight) &&
+                hl_sim_validate(cx, fourteen));
     assert_int_equal(hl_sim_graph_name(one).n, 2);  // "_1"
     hl_sim_graph_free(one);
     hl_sim_graph_free(eight);
@@ -324,15 +385,23 @@ static void test_individualize(void **state) {
     check_group(nobody, "n2", HL_SIM_NULL, 0, 0);
     assert_int_equal(find(nobody, "n2")->n_subs, compat == HL_SIM_PARAGRAPH ? 1 : 0);
     HlSimRun run;
-    assert_true(hl_sim_run_alone(cx, nobody, &(HlSimRunOptions){.compat = (HlSimCompat)compat}, &run));
+    assert_true(
+        hl_sim_run_alone(cx, nobody, &(HlSimRunOptions){.compat = (HlSimCompat)compat}, &run));
     assert_true(run.end == (compat == HL_SIM_PARAGRAPH ? 1 : 0));
     hl_sim_graph_free(nobody);
     hl_sim_graph_free(fourteen);
   }
   hl_sim_graph_free(graph);
   // Q2: collectives of one member.
-  graph = read_text(cx, GRAPH(-1, NODE(1, "all-gather", "communication_groups { group_ids: 4 } communication_groups { group_ids: [2, 3] }")));
-  HlSimGraph *ours = hl_sim_individualize(cx, graph, 4, HL_SIM_OWN), *theirs = hl_sim_individualize(cx, graph, 4, HL_SIM_PARAGRAPH);
+  graph = read_text(
+      cx,
+      GRAPH(
+          -1,
+          NODE(
+              1, "all-gather",
+              "communication_groups { group_ids: 4 } communication_groups { group_ids: [2, 3] }")));
+  HlSimGraph *ours = hl_sim_individualize(cx, graph, 4, HL_SIM_OWN),
+             *theirs = hl_sim_individualize(cx, graph, 4, HL_SIM_PARAGRAPH);
   check_group(ours, "n1", HL_SIM_NULL, 0, 0);
   assert_int_equal(find(theirs, "n1")->groups->n, 2);
   assert_true(hl_sim_validate(cx, ours));
@@ -347,8 +416,10 @@ static void test_individualize(void **state) {
 static void test_extend(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
-  HlSimGraph *graph = read_text(cx, GRAPH(-1, NODE(1, "null", "operand_ids: [2, 3]")
-      NODE(2, "all-reduce", "communication_groups { group_ids: [0, 1, 2] }") NODE(3, "barrier", "communication_groups { group_ids: [2, 0, 1] }")));
+  HlSimGraph *graph = read_text(
+      cx, GRAPH(-1, NODE(1, "null", "operand_ids: [2, 3]")
+                        NODE(2, "all-reduce", "communication_groups { group_ids: [0, 1, 2] }")
+                            NODE(3, "barrier", "communication_groups { group_ids: [2, 0, 1] }")));
   assert_true(hl_sim_extend(cx, graph, 8));
   check_group(graph, "n2", HL_SIM_ALL_REDUCE, 8, 0);
   assert_ptr_equal(find(graph, "n2")->groups, find(graph, "n3")->groups);  // held once
@@ -357,17 +428,24 @@ static void test_extend(void **state) {
   graph = read_text(cx, parallel);
   assert_false(hl_sim_extend(cx, graph, 8));  // ids with holes
   hl_sim_graph_free(graph);
-  graph = read_text(cx, GRAPH(-1, NODE(1, "barrier", "communication_groups { group_ids: 0 } communication_groups { group_ids: 1 }")));
+  graph = read_text(
+      cx,
+      GRAPH(-1,
+            NODE(1, "barrier",
+                 "communication_groups { group_ids: 0 } communication_groups { group_ids: 1 }")));
   assert_false(hl_sim_extend(cx, graph, 8));  // two groups
   hl_sim_graph_free(graph);
   hl_cx_free(cx);
 }
 
-static const char fat[] = GRAPH(-1,
-    NODE(1, "null", "operand_ids: [2, 6, 20]")
-    NODE(2, "call", "ops: 3 " SUB(3, "", NODE(3, "delay", "")))
-    NODE(6, "while", SUB(7, "", NODE(7, "delay", "transcendentals: 111")) SUB(8, "", NODE(8, "call", SUB(9, "", NODE(9, "delay", "")))))
-    NODE(20, "call", SUB(21, "", NODE(21, "null", "")) SUB(22, "", NODE(22, "delay", ""))));
+static const char fat[] = GRAPH(
+    -1,
+    NODE(1, "null", "operand_ids: [2, 6, 20]") NODE(2, "call",
+                                                    "ops: 3 " SUB(3, "", NODE(3, "delay", "")))
+        NODE(6, "while",
+             SUB(7, "", NODE(7, "delay", "transcendentals: 111"))
+                 SUB(8, "", NODE(8, "call", SUB(9, "", NODE(9, "delay", "")))))
+            NODE(20, "call", SUB(21, "", NODE(21, "null", "")) SUB(22, "", NODE(22, "delay", ""))));
 
 static void test_trim(void **state) {
   (void)state;
@@ -384,7 +462,9 @@ static void test_trim(void **state) {
     assert_true(hl_sim_validate(cx, graph));
     hl_sim_graph_free(graph);
     // Q17: the second of two, the first being of use.
-    graph = read_text(cx, GRAPH(-1, NODE(1, "call", SUB(2, "", NODE(2, "delay", "ops: 1")) SUB(3, "", NODE(3, "delay", "")))));
+    graph = read_text(cx, GRAPH(-1, NODE(1, "call",
+                                         SUB(2, "", NODE(2, "delay", "ops: 1"))
+                                             SUB(3, "", NODE(3, "delay", "")))));
     assert_int_equal(hl_sim_trim(cx, graph, (HlSimCompat)compat), compat == HL_SIM_OWN);
     assert_true(compat == HL_SIM_PARAGRAPH || find(graph, "n1")->n_subs == 1);
     hl_sim_graph_free(graph);
@@ -396,10 +476,20 @@ static void test_trim(void **state) {
 static void test_tags(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
-  HlSimGraph *graph = read_text(cx, GRAPH(3, NODE(1, "null", "operand_ids: [3, 5, 7]")
-      NODE(2, "send-start", "bonded_instruction_id: 3 communication_groups { group_ids: 4 }") NODE(3, "send-done", "operand_ids: 2 communication_groups { group_ids: 4 }")
-      NODE(4, "recv-start", "bonded_instruction_id: 5 communication_groups { group_ids: 4 }") NODE(5, "recv-done", "operand_ids: 4 communication_groups { group_ids: 4 }")
-      NODE(6, "send-start", "operand_ids: 3 bonded_instruction_id: 7 communication_groups { group_ids: 4 }") NODE(7, "send-done", "operand_ids: 6 communication_groups { group_ids: 4 }")));
+  HlSimGraph *graph = read_text(
+      cx,
+      GRAPH(3,
+            NODE(1, "null", "operand_ids: [3, 5, 7]") NODE(
+                2, "send-start", "bonded_instruction_id: 3 communication_groups { group_ids: 4 }")
+                NODE(3, "send-done", "operand_ids: 2 communication_groups { group_ids: 4 }")
+                    NODE(4, "recv-start",
+                         "bonded_instruction_id: 5 communication_groups { group_ids: 4 }")
+                        NODE(5, "recv-done", "operand_ids: 4 communication_groups { group_ids: 4 }")
+                            NODE(6, "send-start",
+                                 "operand_ids: 3 bonded_instruction_id: 7 communication_groups { "
+                                 "group_ids: 4 }")
+                                NODE(7, "send-done",
+                                     "operand_ids: 6 communication_groups { group_ids: 4 }")));
   assert_true(hl_sim_apply_tags(cx, graph));
   const int64_t expected[] = {0, 0, 1, 1, 1, 1, 2, 2};
   for (int k = 2; k < 8; k++)
@@ -432,19 +522,45 @@ static void test_scale(void **state) {
 // --- Scheduler and simulator --------------------------------------------------------------------------------------
 
 static HlSimGraph *worked_example(HlCx *cx) {
-  HlSimGraph *graph = read_text(cx, GRAPH(1, NODE(1, "null", "operand_ids: [3, 4, 8]")
-      "instructions { name: \"compute_pred1\" opcode: \"infeed\" instruction_id: 2 bytes_out: 36.5 seconds: 0.01 } "
-      "instructions { name: \"reduction_operand1\" opcode: \"delay\" instruction_id: 3 ops: 128 seconds: 0.05 operand_ids: 2 } "
-      "instructions { name: \"test\" opcode: \"while\" instruction_id: 4 "
-      "inner_subroutines { subroutine_root_id: 5 execution_probability: 1 execution_count: 2 "
-      "instructions { name: \"body_compute\" opcode: \"delay\" instruction_id: 5 seconds: 0.004 } } "
-      "inner_subroutines { subroutine_root_id: 6 execution_probability: 1 execution_count: 2 "
-      "instructions { name: \"cond_call\" opcode: \"call\" instruction_id: 6 "
-      SUB(7, "", "instructions { name: \"call_func\" opcode: \"delay\" instruction_id: 7 seconds: 0.001 } ") "} } } "
-      "instructions { name: \"send\" opcode: \"send\" instruction_id: 8 bytes_in: 10 communication_groups { group_ids: 42 } "
-      SUB(10, "", "instructions { name: \"send_sendstart\" opcode: \"send-start\" instruction_id: 9 bonded_instruction_id: 10 bytes_in: 10 "
-                  "communication_groups { group_ids: 42 } } instructions { name: \"send_senddone\" opcode: \"send-done\" instruction_id: 10 "
-                  "operand_ids: 9 communication_groups { group_ids: 42 } } ") "} "));
+  HlSimGraph *graph = read_text(
+      cx, GRAPH(1, NODE(1, "null",
+                        "operand_ids: [3, 4, 8]") "instructions { name: \"compute_pred1\" opcode: "
+                                                  "\"infeed\" instruction_id: 2 bytes_out: 36.5 "
+                                                  "seconds: 0.01 } "
+                                                  "instructions { name: \"reduction_operand1\" "
+                                                  "opcode: \"delay\" instruction_id: 3 ops: 128 "
+                                                  "seconds: 0.05 operand_ids: 2 } "
+                                                  "instructions { name: \"test\" opcode: \"while\" "
+                                                  "instruction_id: 4 "
+                                                  "inner_subroutines { subroutine_root_id: 5 "
+                                                  "execution_probability: 1 execution_count: 2 "
+                                                  "instructions { name: \"body_compute\" opcode: "
+                                                  "\"delay\" instruction_id: 5 seconds: 0.004 } } "
+                                                  "inner_subroutines { subroutine_root_id: 6 "
+                                                  "execution_probability: 1 execution_count: 2 "
+                                                  "instructions { name: \"cond_call\" opcode: "
+                                                  "\"call\" instruction_id: 6 " SUB(
+                                                      7, "",
+                                                      "instructions { name: \"call_func\" opcode: "
+                                                      "\"delay\" instruction_id: 7 seconds: 0.001 "
+                                                      "} ") "} } } "
+                                                            "instructions { name: \"send\" opcode: "
+                                                            "\"send\" instruction_id: 8 bytes_in: "
+                                                            "10 communication_groups { group_ids: "
+                                                            "42 } " SUB(
+                                                                10, "",
+                                                                "instructions { name: "
+                                                                "\"send_sendstart\" opcode: "
+                                                                "\"send-start\" instruction_id: 9 "
+                                                                "bonded_instruction_id: 10 "
+                                                                "bytes_in: 10 "
+                                                                "communication_groups { group_ids: "
+                                                                "42 } } instructions { name: "
+                                                                "\"send_senddone\" opcode: "
+                                                                "\"send-done\" instruction_id: 10 "
+                                                                "operand_ids: 9 "
+                                                                "communication_groups { group_ids: "
+                                                                "42 } } ") "} "));
   assert_non_null(graph);
   return graph;
 }
@@ -452,15 +568,21 @@ static HlSimGraph *worked_example(HlCx *cx) {
 // ParaGraph's log of its own test, whose processor has the number 1 and begins at 1.
 static const char their_log[] =
     "processor_id,instruction_name,opcode,ready,started,finished,clock,wall\n"
-    "1,compute_pred1,infeed,1.000000000000,1.000000000000,1.010000000000,0.010000000000,0.010000000000\n"
-    "1,body_compute,delay,1.000000000000,1.010000000000,1.014000000000,0.004000000000,0.004000000000\n"
-    "1,send_sendstart,send-start,1.000000000000,1.000000000000,1.010000000000,0.010000000000,0.010000000000\n"
-    "1,reduction_operand1,delay,1.010000000000,1.014000000000,1.064000000000,0.050000000000,0.050000000000\n"
+    "1,compute_pred1,infeed,1.000000000000,1.000000000000,1.010000000000,0.010000000000,0."
+    "010000000000\n"
+    "1,body_compute,delay,1.000000000000,1.010000000000,1.014000000000,0.004000000000,0."
+    "004000000000\n"
+    "1,send_sendstart,send-start,1.000000000000,1.000000000000,1.010000000000,0.010000000000,0."
+    "010000000000\n"
+    "1,reduction_operand1,delay,1.010000000000,1.014000000000,1.064000000000,0.050000000000,0."
+    "050000000000\n"
     "1,call_func,delay,1.014000000000,1.064000000000,1.065000000000,0.001000000000,0.001000000000\n"
     "1,cond_call,call,1.014000000000,1.064000000000,1.065000000000,0.001000000000,0.001000000000\n"
-    "1,send_senddone,send-done,1.010000000000,1.010000000000,1.010000000000,0.000000000000,0.000000000000\n"
+    "1,send_senddone,send-done,1.010000000000,1.010000000000,1.010000000000,0.000000000000,0."
+    "000000000000\n"
     "1,send,send,1.000000000000,1.000000000000,1.010000000000,0.010000000000,0.010000000000\n"
-    "1,body_compute,delay,1.065000000000,1.065000000000,1.069000000000,0.004000000000,0.004000000000\n"
+    "1,body_compute,delay,1.065000000000,1.065000000000,1.069000000000,0.004000000000,0."
+    "004000000000\n"
     "1,call_func,delay,1.069000000000,1.069000000000,1.070000000000,0.001000000000,0.001000000000\n"
     "1,cond_call,call,1.069000000000,1.069000000000,1.070000000000,0.001000000000,0.001000000000\n"
     "1,test,while,1.000000000000,1.010000000000,1.070000000000,0.010000000000,0.060000000000\n"
@@ -471,7 +593,8 @@ static void test_log(void **state) {
   HlCx *cx = hl_cx_new();
   HlSimGraph *graph = worked_example(cx);
   HlBuf log = {0};
-  HlSimRunOptions options = {.compat = HL_SIM_PARAGRAPH, .start = 1, .net_bytes = 1000, .keep_zeros = true, .log = &log};
+  HlSimRunOptions options = {
+      .compat = HL_SIM_PARAGRAPH, .start = 1, .net_bytes = 1000, .keep_zeros = true, .log = &log};
   HlSimRun run;
   assert_true(hl_sim_run_alone(cx, graph, &options, &run));
   assert_string_equal(log.at, their_log);
@@ -505,17 +628,24 @@ static void test_times(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
   HlBuf log = {0};
-  static const char text[] = GRAPH(0, NODE(2, "delay", "seconds: 5")
-      NODE(3, "send-start", "bytes_in: 1000 bonded_instruction_id: 4 communication_groups { group_ids: 7 }") NODE(4, "send-done", "operand_ids: 3 communication_groups { group_ids: 7 }")
-      NODE(1, "null", "operand_ids: [2, 4]"));
-  HlSimRun theirs = run(cx, text, (HlSimRunOptions){.compat = HL_SIM_PARAGRAPH, .net_bytes = 1000}, &log);
+  static const char text[] = GRAPH(
+      0, NODE(2, "delay", "seconds: 5")
+             NODE(3, "send-start",
+                  "bytes_in: 1000 bonded_instruction_id: 4 communication_groups { group_ids: 7 }")
+                 NODE(4, "send-done", "operand_ids: 3 communication_groups { group_ids: 7 }")
+                     NODE(1, "null", "operand_ids: [2, 4]"));
+  HlSimRun theirs =
+      run(cx, text, (HlSimRunOptions){.compat = HL_SIM_PARAGRAPH, .net_bytes = 1000}, &log);
   assert_non_null(strstr(log.at, "n1,null,1.000000000000,1.000000000000"));
   assert_true(theirs.end == 5);
   HlSimRun ours = run(cx, text, (HlSimRunOptions){.net_bytes = 1000}, &log);
   assert_non_null(strstr(log.at, "n1,null,5.000000000000,5.000000000000"));
   assert_true(ours.end == 5);
-  static const char slow[] = GRAPH(0, NODE(2, "recv-start", "bonded_instruction_id: 3 communication_groups { group_ids: 7 }")
-      NODE(3, "recv-done", "operand_ids: 2 bytes_out: 9000 communication_groups { group_ids: 7 }") NODE(1, "null", "operand_ids: 3"));
+  static const char slow[] = GRAPH(
+      0, NODE(2, "recv-start", "bonded_instruction_id: 3 communication_groups { group_ids: 7 }")
+             NODE(3, "recv-done",
+                  "operand_ids: 2 bytes_out: 9000 communication_groups { group_ids: 7 }")
+                 NODE(1, "null", "operand_ids: 3"));
   theirs = run(cx, slow, (HlSimRunOptions){.compat = HL_SIM_PARAGRAPH, .net_bytes = 1000}, &log);
   ours = run(cx, slow, (HlSimRunOptions){.net_bytes = 1000}, &log);
   assert_true(theirs.end == 0 && ours.end == 9);
@@ -528,9 +658,11 @@ static void test_branches(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
   HlBuf log = {0};
-  static const char text[] = GRAPH(0, NODE(1, "conditional",
-      SUB(2, "execution_probability: 0.2 ", NODE(2, "delay", "seconds: 1")) SUB(3, "execution_probability: 0.5 ", NODE(3, "delay", "seconds: 10"))
-      SUB(4, "execution_probability: 0.3 ", NODE(4, "delay", "seconds: 100"))));
+  static const char text[] = GRAPH(
+      0, NODE(1, "conditional",
+              SUB(2, "execution_probability: 0.2 ", NODE(2, "delay", "seconds: 1"))
+                  SUB(3, "execution_probability: 0.5 ", NODE(3, "delay", "seconds: 10"))
+                      SUB(4, "execution_probability: 0.3 ", NODE(4, "delay", "seconds: 100"))));
   // The first draws of std::mt19937_64 by std::discrete_distribution are 2, 1, 2: the third ends it.
   assert_true(run(cx, text, (HlSimRunOptions){.compat = HL_SIM_PARAGRAPH}, &log).end == 110);
   assert_true(run(cx, text, (HlSimRunOptions){0}, &log).end == 100);
@@ -541,7 +673,8 @@ static void test_branches(void **state) {
     seen[end == 1 ? 0 : end == 10 ? 1 : 2]++;
     assert_true(end == 1 || end == 10 || end == 100);
   }
-  assert_true(seen[0] > 35 && seen[0] < 85 && seen[1] > 120 && seen[1] < 180 && seen[2] > 60 && seen[2] < 120);
+  assert_true(seen[0] > 35 && seen[0] < 85 && seen[1] > 120 && seen[1] < 180 && seen[2] > 60 &&
+              seen[2] < 120);
   hl_buf_free(&log);
   hl_cx_free(cx);
 }
@@ -551,14 +684,25 @@ static void test_control(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
   HlBuf log = {0};
-  static const char text[] = GRAPH(0, NODE(5, "delay", "seconds: 3")
-      NODE(1, "while", "operand_ids: 5 " SUB(2, "", NODE(2, "call", SUB(3, "", NODE(3, "delay", "seconds: 1")) SUB(4, "", NODE(4, "delay", "seconds: 2"))))
-                       SUB(6, "", NODE(6, "delay", "seconds: 4"))));
+  static const char text[] =
+      GRAPH(0, NODE(5, "delay", "seconds: 3")
+                   NODE(1, "while",
+                        "operand_ids: 5 " SUB(2, "",
+                                              NODE(2, "call",
+                                                   SUB(3, "", NODE(3, "delay", "seconds: 1"))
+                                                       SUB(4, "", NODE(4, "delay", "seconds: 2"))))
+                            SUB(6, "", NODE(6, "delay", "seconds: 4"))));
   assert_true(run(cx, text, (HlSimRunOptions){.compat = HL_SIM_PARAGRAPH}, &log).end == 10);
-  assert_non_null(strstr(log.at, "n1,while,3.000000000000,0.000000000000,10.000000000000,7.000000000000,10.000000000000"));
+  assert_non_null(strstr(
+      log.at,
+      "n1,while,3.000000000000,0.000000000000,10.000000000000,7.000000000000,10.000000000000"));
   assert_true(run(cx, text, (HlSimRunOptions){0}, &log).end == 10);
-  assert_non_null(strstr(log.at, "n1,while,3.000000000000,3.000000000000,10.000000000000,7.000000000000,7.000000000000"));
-  assert_non_null(strstr(log.at, "n2,call,3.000000000000,3.000000000000,6.000000000000,3.000000000000,3.000000000000"));
+  assert_non_null(strstr(
+      log.at,
+      "n1,while,3.000000000000,3.000000000000,10.000000000000,7.000000000000,7.000000000000"));
+  assert_non_null(
+      strstr(log.at,
+             "n2,call,3.000000000000,3.000000000000,6.000000000000,3.000000000000,3.000000000000"));
   hl_cx_limits(cx)->eval_steps = 3;
   HlSimGraph *graph = read_text(cx, text);
   HlSimRun out;
@@ -576,7 +720,8 @@ static void expect(SimSchedule *s, const char *names) {
   HlBuf got = {0};
   hl_buf_puts(&got, "");
   for (int k = 0; k < s->ready.n; k++)
-    hl_buf_printf(&got, "%s%.*s", k ? " " : "", (int)s->ready.at[k]->name.n, s->ready.at[k]->name.at);
+    hl_buf_printf(&got, "%s%.*s", k ? " " : "", (int)s->ready.at[k]->name.n,
+                  s->ready.at[k]->name.at);
   s->ready.n = 0;
   assert_string_equal(got.at ? got.at : "", names);
   hl_buf_free(&got);
@@ -596,11 +741,20 @@ static void test_schedule(void **state) {
     const HlSimRunOptions options = {.compat = (HlSimCompat)compat};
     SimSchedule s;
     // A loop of two rounds beside other work, whose condition is a call; a message; a reduction.
-    HlSimGraph *graph = read_text(cx, GRAPH(1, NODE(2, "infeed", "") NODE(3, "delay", "operand_ids: 2")
-        NODE(4, "all-reduce", "operand_ids: 3 communication_groups { group_ids: [1, 7, 42] }")
-        NODE(5, "while", "inner_subroutines { subroutine_root_id: 6 execution_probability: 1 execution_count: 2 " NODE(6, "delay", "") "} "
-                         "inner_subroutines { subroutine_root_id: 7 execution_probability: 1 execution_count: 2 " NODE(7, "call", SUB(8, "", NODE(8, "delay", ""))) "} ")
-        NODE(9, "send", "communication_groups { group_ids: 42 }") NODE(1, "null", "operand_ids: [4, 5, 9]")));
+    HlSimGraph *graph = read_text(
+        cx,
+        GRAPH(1,
+              NODE(2, "infeed", "") NODE(3, "delay", "operand_ids: 2") NODE(
+                  4, "all-reduce", "operand_ids: 3 communication_groups { group_ids: [1, 7, 42] }")
+                  NODE(5, "while",
+                       "inner_subroutines { subroutine_root_id: 6 execution_probability: 1 "
+                       "execution_count: 2 " NODE(
+                           6, "delay", "") "} "
+                                           "inner_subroutines { subroutine_root_id: 7 "
+                                           "execution_probability: 1 execution_count: 2 " NODE(
+                                               7, "call", SUB(8, "", NODE(8, "delay", ""))) "} ")
+                      NODE(9, "send", "communication_groups { group_ids: 42 }")
+                          NODE(1, "null", "operand_ids: [4, 5, 9]")));
     assert_true(schedule_begin(&s, cx, graph, &options));
     schedule_start(&s, 0);
     expect(&s, "n2 n6 n9");
@@ -617,8 +771,14 @@ static void test_schedule(void **state) {
     schedule_end(&s);
     hl_sim_graph_free(graph);
     // A null ends at once, and with it what it is the root of.
-    graph = read_text(cx, GRAPH(1, NODE(2, "delay", "") NODE(3, "all-reduce", "communication_groups { group_ids: [0, 1, 2] } "
-        SUB(6, "", NODE(4, "delay", "") NODE(5, "delay", "") NODE(6, "null", "operand_ids: [4, 5]"))) NODE(7, "delay", "operand_ids: 3") NODE(1, "null", "operand_ids: [2, 7]")));
+    graph = read_text(cx, GRAPH(1, NODE(2, "delay", "")
+                                       NODE(3, "all-reduce",
+                                            "communication_groups { group_ids: [0, 1, 2] } " SUB(
+                                                6, "",
+                                                NODE(4, "delay", "") NODE(5, "delay", "")
+                                                    NODE(6, "null", "operand_ids: [4, 5]")))
+                                           NODE(7, "delay", "operand_ids: 3")
+                                               NODE(1, "null", "operand_ids: [2, 7]")));
     assert_true(schedule_begin(&s, cx, graph, &options));
     schedule_start(&s, 0);
     expect(&s, "n2 n4 n5");
@@ -630,9 +790,15 @@ static void test_schedule(void **state) {
     schedule_end(&s);
     hl_sim_graph_free(graph);
     // Two with subroutines side by side.
-    graph = read_text(cx, GRAPH(1, NODE(2, "delay", "") NODE(3, "all-reduce", "operand_ids: 2 communication_groups { group_ids: [0, 1] } "
-        SUB(6, "", NODE(4, "delay", "") NODE(5, "delay", "") NODE(6, "delay", "operand_ids: [4, 5]")))
-        NODE(7, "call", "operand_ids: 2 " SUB(8, "", NODE(8, "delay", ""))) NODE(1, "delay", "operand_ids: [3, 7]")));
+    graph = read_text(
+        cx, GRAPH(1, NODE(2, "delay", "")
+                         NODE(3, "all-reduce",
+                              "operand_ids: 2 communication_groups { group_ids: [0, 1] } " SUB(
+                                  6, "",
+                                  NODE(4, "delay", "") NODE(5, "delay", "")
+                                      NODE(6, "delay", "operand_ids: [4, 5]")))
+                             NODE(7, "call", "operand_ids: 2 " SUB(8, "", NODE(8, "delay", "")))
+                                 NODE(1, "delay", "operand_ids: [3, 7]")));
     assert_true(schedule_begin(&s, cx, graph, &options));
     schedule_start(&s, 0);
     expect(&s, "n2");
@@ -670,10 +836,12 @@ static void test_each(void **state) {
   for (int threads = 1; threads <= 8; threads *= 2) {
     HlCx *cx = hl_cx_new();
     int seen[64] = {0};
-    assert_true(hl_sim_each_processor(cx, graph, (HlI64s){ids, 40}, NULL, HL_SIM_OWN, threads, count_one, seen));
+    assert_true(hl_sim_each_processor(cx, graph, (HlI64s){ids, 40}, NULL, HL_SIM_OWN, threads,
+                                      count_one, seen));
     for (int k = 0; k < 64; k++)
       assert_int_equal(seen[k], k < 40);
-    assert_false(hl_sim_each_processor(cx, graph, (HlI64s){ids, 64}, NULL, HL_SIM_OWN, threads, count_one, seen));
+    assert_false(hl_sim_each_processor(cx, graph, (HlI64s){ids, 64}, NULL, HL_SIM_OWN, threads,
+                                       count_one, seen));
     assert_int_equal(hl_cx_n_errors(cx), 1);
     assert_string_equal(hl_cx_diag(cx, 0)->text, "processor 40");
     hl_cx_free(cx);
@@ -718,11 +886,16 @@ static void test_twister(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_files),         cmocka_unit_test(test_bytes),  cmocka_unit_test(test_rules),    cmocka_unit_test(test_damage),
-      cmocka_unit_test(test_nesting),       cmocka_unit_test(test_order),  cmocka_unit_test(test_individualize), cmocka_unit_test(test_extend),
-      cmocka_unit_test(test_trim),          cmocka_unit_test(test_tags),   cmocka_unit_test(test_scale),    cmocka_unit_test(test_log),
-      cmocka_unit_test(test_times),         cmocka_unit_test(test_branches), cmocka_unit_test(test_control), cmocka_unit_test(test_long),
-      cmocka_unit_test(test_twister), cmocka_unit_test(test_schedule), cmocka_unit_test(test_each),
+      cmocka_unit_test(test_files),         cmocka_unit_test(test_bytes),
+      cmocka_unit_test(test_rules),         cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_nesting),       cmocka_unit_test(test_order),
+      cmocka_unit_test(test_individualize), cmocka_unit_test(test_extend),
+      cmocka_unit_test(test_trim),          cmocka_unit_test(test_tags),
+      cmocka_unit_test(test_scale),         cmocka_unit_test(test_log),
+      cmocka_unit_test(test_times),         cmocka_unit_test(test_branches),
+      cmocka_unit_test(test_control),       cmocka_unit_test(test_long),
+      cmocka_unit_test(test_twister),       cmocka_unit_test(test_schedule),
+      cmocka_unit_test(test_each),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

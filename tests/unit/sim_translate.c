@@ -20,7 +20,8 @@ static HlI64s read_ids(const char *text, int64_t *room) {
 }
 
 // A delay, the collective with a reducer of three (ids 3 to 5 where there is one), a delay.
-static HlSimGraph *make_graph(int64_t processor, HlSimOp op, const char *name, HlI64s group, HlSimCost cost, double reducer) {
+static HlSimGraph *make_graph(int64_t processor, HlSimOp op, const char *name, HlI64s group,
+                              HlSimCost cost, double reducer) {
   HlSimGraph *graph = hl_sim_graph_new(hl_str("test_graph"), processor);
   HlSimSub *main = hl_sim_add_sub(graph, NULL, hl_str("main"));
   hl_sim_add_node(main, HL_SIM_DELAY, hl_str("first"))->cost.ops = 4;
@@ -29,7 +30,8 @@ static HlSimGraph *make_graph(int64_t processor, HlSimOp op, const char *name, H
   hl_sim_set_groups(node, (HlSimGroups){1, &group});
   if (reducer > 0) {
     HlSimSub *sub = hl_sim_add_sub(graph, node, hl_str("reducer"));
-    HlSimNode *a = hl_sim_add_node(sub, HL_SIM_DELAY, hl_str("op1")), *b = hl_sim_add_node(sub, HL_SIM_DELAY, hl_str("op2"));
+    HlSimNode *a = hl_sim_add_node(sub, HL_SIM_DELAY, hl_str("op1")),
+              *b = hl_sim_add_node(sub, HL_SIM_DELAY, hl_str("op2"));
     HlSimNode *sum = hl_sim_add_node(sub, HL_SIM_DELAY, hl_str("sum"));
     hl_sim_add_operand(sum, a);
     hl_sim_add_operand(sum, b);
@@ -76,7 +78,7 @@ typedef struct Seen {
 } Seen;
 
 typedef struct Message {
-  char kind;              // S, R, B: both
+  char kind;  // S, R, B: both
   double in, out;
   int64_t peers[2];
 } Message;
@@ -86,8 +88,8 @@ static bool is_message(const HlSimNode *node, const Message *m) {
   if (op != (m->kind == 'S' ? HL_SIM_SEND : m->kind == 'R' ? HL_SIM_RECV : HL_SIM_SENDRECV))
     return false;
   const HlI64s group = node->groups->at[0];
-  return node->cost.bytes_in == m->in && node->cost.bytes_out == m->out && group.at[0] == m->peers[0] &&
-         (op != HL_SIM_SENDRECV || group.at[1] == m->peers[1]);
+  return node->cost.bytes_in == m->in && node->cost.bytes_out == m->out &&
+         group.at[0] == m->peers[0] && (op != HL_SIM_SENDRECV || group.at[1] == m->peers[1]);
 }
 
 // Walks a node and all in it; what is in a push is not counted as nodes of the case's messages but is as nodes.
@@ -95,7 +97,8 @@ static void look(const HlSimNode *node, const Message *like, Seen *out, int *ali
   out->nodes++;
   out->last = node->id > out->last ? node->id : out->last;
   out->ops += node->cost.ops;
-  out->messages += node->op == HL_SIM_SEND || node->op == HL_SIM_RECV || node->op == HL_SIM_SENDRECV;
+  out->messages +=
+      node->op == HL_SIM_SEND || node->op == HL_SIM_RECV || node->op == HL_SIM_SENDRECV;
   *alike += like && is_message(node, like);
   for (int k = 0; k < node->n_subs; k++)
     for (int j = 0; j < node->subs[k]->n_nodes; j++)
@@ -129,8 +132,10 @@ typedef struct Case {
 } Case;
 
 static const Case cases[] = {
-#define CASE(test, name, op, processor, group, bytes, reducer, config, nodes, root, last, ops, messages) \
-  {#test "." #name, HL_SIM_##op, processor, group, bytes, reducer, config, nodes, root, last, ops, messages},
+#define CASE(test, name, op, processor, group, bytes, reducer, config, nodes, root, last, ops, \
+             messages)                                                                         \
+  {#test "." #name, HL_SIM_##op, processor, group, bytes, reducer,                             \
+   config,          nodes,       root,      last,  ops,   messages},
 #include "sim_translate.def"
 #undef CASE
 };
@@ -140,8 +145,10 @@ static void run_case(HlCx *cx, const Case *c) {
   HlBuf config = {0};
   const bool collective = hl_sim_op_class(c->op) == HL_SIM_COLLECTIVE;
   const double received = c->op == HL_SIM_SENDRECV ? 32 : c->op == HL_SIM_SEND ? 0 : c->bytes;
-  const HlSimCost cost = {.bytes_in = collective || c->op == HL_SIM_RECV ? 0 : c->bytes, .bytes_out = received};
-  HlSimGraph *graph = make_graph(c->processor, c->op, hl_sim_op_text(c->op), read_ids(c->group, room), cost, c->reducer);
+  const HlSimCost cost = {.bytes_in = collective || c->op == HL_SIM_RECV ? 0 : c->bytes,
+                          .bytes_out = received};
+  HlSimGraph *graph = make_graph(c->processor, c->op, hl_sim_op_text(c->op),
+                                 read_ids(c->group, room), cost, c->reducer);
   put_config(&config, collective ? "collective" : "protocol", hl_sim_op_text(c->op), c->config);
   HlSimTranslation *how = read_config(cx, config.at, HL_SIM_PARAGRAPH);
   assert_non_null(how);
@@ -164,8 +171,8 @@ static void run_case(HlCx *cx, const Case *c) {
     Seen again = {0};
     look(node, &like, &again, &alike);
     if (alike != count)
-      fail_msg("%s: %d messages like %c(%g/%g)@%lld/%lld, expected %d", c->name, alike, like.kind, like.in, like.out,
-               (long long)like.peers[0], (long long)like.peers[1], count);
+      fail_msg("%s: %d messages like %c(%g/%g)@%lld/%lld, expected %d", c->name, alike, like.kind,
+               like.in, like.out, (long long)like.peers[0], (long long)like.peers[1], count);
     total += count;
   }
   assert_int_equal(seen.messages, total);
@@ -186,12 +193,14 @@ static void test_cases(void **state) {
 
 // --- Laws of all algorithms ---------------------------------------------------------------------------------------
 
-static const char protocol[] = ", \"protocol\": {\"send\": {\"algorithm\": \"push\"}, \"recv\": {\"algorithm\": \"push\"}, "
-                               "\"sendrecv\": {\"algorithm\": \"push\"}}}";
+static const char protocol[] =
+    ", \"protocol\": {\"send\": {\"algorithm\": \"push\"}, \"recv\": {\"algorithm\": \"push\"}, "
+    "\"sendrecv\": {\"algorithm\": \"push\"}}}";
 
 static HlSimTranslation *config_of(HlCx *cx, const SimAlgorithm *a) {
   HlBuf text = {0};
-  hl_buf_printf(&text, "{\"collective\": {\"%s\": {\"algorithm\": \"%s\"", hl_sim_op_text(a->op), a->text);
+  hl_buf_printf(&text, "{\"collective\": {\"%s\": {\"algorithm\": \"%s\"", hl_sim_op_text(a->op),
+                a->text);
   if (a->options & SIM_GRID)
     hl_buf_puts(&text, ", \"dimension_widths\": [2, 2], \"concentration\": 2");
   hl_buf_printf(&text, "}}%s", protocol);
@@ -208,9 +217,9 @@ typedef struct End {
   double bytes;
 } End;
 typedef struct Ends {
-  End at[2][4096];        // sent, received
+  End at[2][4096];  // sent, received
   int n[2];
-  double reduced;         // operations of reducers
+  double reduced;  // operations of reducers
 } Ends;
 
 static void collect(const HlSimSub *sub, int64_t me, Ends *out) {
@@ -224,7 +233,8 @@ static void collect(const HlSimSub *sub, int64_t me, Ends *out) {
     const int in = node->op == HL_SIM_RECV_DONE;
     const int64_t peer = node->groups->at[0].at[0];
     assert_true(out->n[in] < 4096);
-    out->at[in][out->n[in]++] = (End){in ? peer : me, in ? me : peer, node->tag, in ? node->cost.bytes_out : node->cost.bytes_in};
+    out->at[in][out->n[in]++] = (End){in ? peer : me, in ? me : peer, node->tag,
+                                      in ? node->cost.bytes_out : node->cost.bytes_in};
   }
 }
 
@@ -243,9 +253,11 @@ static void check_ends(const SimAlgorithm *a, int n, Ends *ends) {
     qsort(ends->at[in], (size_t)ends->n[in], sizeof(End), compare_ends);
   for (int k = 0; k < ends->n[0]; k++) {
     const End *sent = &ends->at[0][k], *got = &ends->at[1][k];
-    if (compare_ends(sent, got) != 0 || sent->bytes != got->bytes || (k > 0 && compare_ends(sent, sent - 1) == 0))
-      fail_msg("%s %s of %d: %lld to %lld, tag %llu, %g bytes: received %g", hl_sim_op_text(a->op), a->text, n,
-               (long long)sent->from, (long long)sent->to, (unsigned long long)sent->tag, sent->bytes, got->bytes);
+    if (compare_ends(sent, got) != 0 || sent->bytes != got->bytes ||
+        (k > 0 && compare_ends(sent, sent - 1) == 0))
+      fail_msg("%s %s of %d: %lld to %lld, tag %llu, %g bytes: received %g", hl_sim_op_text(a->op),
+               a->text, n, (long long)sent->from, (long long)sent->to,
+               (unsigned long long)sent->tag, sent->bytes, got->bytes);
   }
 }
 
@@ -265,7 +277,9 @@ static double least_bytes(HlSimOp op, int n, double size) {
 }
 
 static double least_reductions(HlSimOp op, int n, double ops) {
-  return op == HL_SIM_ALL_REDUCE || op == HL_SIM_REDUCE_SCATTER || op == HL_SIM_REDUCE ? (n - 1) * ops : 0;
+  return op == HL_SIM_ALL_REDUCE || op == HL_SIM_REDUCE_SCATTER || op == HL_SIM_REDUCE
+             ? (n - 1) * ops
+             : 0;
 }
 
 static void check_algorithm(HlCx *cx, const SimAlgorithm *a, int n) {
@@ -274,11 +288,14 @@ static void check_algorithm(HlCx *cx, const SimAlgorithm *a, int n) {
   Ends *ends = calloc(1, sizeof *ends);
   int64_t ids[8] = {0, 1, 2, 3, 4, 5, 6, 7};
   double sent = 0;
-  const bool reduces = a->op == HL_SIM_ALL_REDUCE || a->op == HL_SIM_REDUCE_SCATTER || a->op == HL_SIM_REDUCE;
+  const bool reduces =
+      a->op == HL_SIM_ALL_REDUCE || a->op == HL_SIM_REDUCE_SCATTER || a->op == HL_SIM_REDUCE;
   for (int me = 0; me < n; me++) {
-    HlSimGraph *graph = make_graph(me, a->op, "it", (HlI64s){ids, n}, (HlSimCost){.bytes_out = SIZE}, reduces ? SIZE : 0);
+    HlSimGraph *graph = make_graph(me, a->op, "it", (HlI64s){ids, n},
+                                   (HlSimCost){.bytes_out = SIZE}, reduces ? SIZE : 0);
     if (!hl_sim_translate(cx, graph, how))
-      fail_msg("%s %s of %d is not translated: %s", hl_sim_op_text(a->op), a->text, n, hl_cx_diag(cx, 0)->text);
+      fail_msg("%s %s of %d is not translated: %s", hl_sim_op_text(a->op), a->text, n,
+               hl_cx_diag(cx, 0)->text);
     HlSimRun run;
     assert_true(hl_sim_run_alone(cx, graph, &(HlSimRunOptions){.net_bytes = 1000}, &run));
     collect(hl_sim_graph_entry(graph), me, ends);
@@ -297,7 +314,8 @@ static void check_algorithm(HlCx *cx, const SimAlgorithm *a, int n) {
     assert_true(ends->n[0] > 0);
   }
   // These send no byte twice.
-  if (strstr(a->text, "ring") || strcmp(a->text, "direct") == 0 || strcmp(a->text, "recursive-halving") == 0)
+  if (strstr(a->text, "ring") || strcmp(a->text, "direct") == 0 ||
+      strcmp(a->text, "recursive-halving") == 0)
     if (!(sent <= least_bytes(a->op, n, SIZE) * 1.000001))
       fail_msg("%s %s of %d sends %g bytes", hl_sim_op_text(a->op), a->text, n, sent);
   free(ends);
@@ -312,7 +330,9 @@ static void test_laws(void **state) {
   for (int k = 0; k < sim_n_algorithms; k++)
     for (int n = 2; n <= 8; n++) {
       const SimAlgorithm *a = &sim_algorithms[k];
-      const bool halves = a->options & (SIM_POWER | SIM_LOCAL);  // of a 2 x 2 grid of nodes of 2, too, a power is a block
+      const bool halves =
+          a->options &
+          (SIM_POWER | SIM_LOCAL);  // of a 2 x 2 grid of nodes of 2, too, a power is a block
       if (hl_sim_op_class(a->op) != HL_SIM_COLLECTIVE || (halves && n & (n - 1)))
         continue;
       check_algorithm(cx, a, n);
@@ -336,12 +356,15 @@ static void test_grid(void **state) {
   int64_t room[32], all[24];
   for (int k = 0; k < 24; k++)
     all[k] = k;
-  const SimRule a = {.width = {4, 3}, .concentration = 2}, b = {.width = {2, 3}, .concentration = 2}, c = {.width = {2, 2}, .concentration = 1};
+  const SimRule a = {.width = {4, 3}, .concentration = 2},
+                b = {.width = {2, 3}, .concentration = 2},
+                c = {.width = {2, 2}, .concentration = 1};
   const HlI64s some = read_ids("0,1,2,3,4,5,10,11", room);
   check_ids(sim_project(arena, &b, some, 3, 1 | 4), "2,3,10,11");
   check_ids(sim_project(arena, &b, some, 1, 2), "1,3");
   check_ids(sim_project(arena, &a, (HlI64s){all, 24}, 10, 2), "8,10,12,14");
-  check_ids(sim_ring_order(arena, &a, (HlI64s){all, 24}), "0,1,8,9,16,17,18,19,10,11,12,13,20,21,22,23,14,15,6,7,4,5,2,3");
+  check_ids(sim_ring_order(arena, &a, (HlI64s){all, 24}),
+            "0,1,8,9,16,17,18,19,10,11,12,13,20,21,22,23,14,15,6,7,4,5,2,3");
   check_ids(sim_ring_order(arena, &c, (HlI64s){all, 4}), "0,2,3,1");
   check_ids(sim_ring_order(arena, &c, (HlI64s){all + 1, 2}), "2,1");
   hl_arena_free(arena);
@@ -363,29 +386,46 @@ static void test_config(void **state) {
   refuse("[]", HL_SIM_OWN, "expected an object");
   refuse("{", HL_SIM_OWN, "cannot read JSON");
   refuse("{\"collective\": {\"all-sum\": {}}}", HL_SIM_OWN, "there is no opcode 'all-sum'");
-  refuse("{\"collective\": {\"delay\": {\"algorithm\": \"push\"}}}", HL_SIM_OWN, "delay has no algorithm");
-  refuse("{\"collective\": {\"send\": {\"algorithm\": \"push\"}}}", HL_SIM_OWN, "send is no collective");
-  refuse("{\"protocol\": {\"barrier\": {\"algorithm\": \"centralized\"}}}", HL_SIM_OWN, "barrier is no protocol");
+  refuse("{\"collective\": {\"delay\": {\"algorithm\": \"push\"}}}", HL_SIM_OWN,
+         "delay has no algorithm");
+  refuse("{\"collective\": {\"send\": {\"algorithm\": \"push\"}}}", HL_SIM_OWN,
+         "send is no collective");
+  refuse("{\"protocol\": {\"barrier\": {\"algorithm\": \"centralized\"}}}", HL_SIM_OWN,
+         "barrier is no protocol");
   refuse("{\"collective\": {\"all-reduce\": {}}}", HL_SIM_OWN, "expected \"algorithm\"");
-  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"uni-ring\"}}}", HL_SIM_OWN, "there is no algorithm 'uni-ring'");
-  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"torus-2d\"}}}", HL_SIM_OWN, "needs \"dimension_widths\"");
-  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"torus-2d\", \"dimension_widths\": [1, 4]}}}", HL_SIM_OWN, "2 or more");
-  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"ring-2d-grid\", \"dimension_widths\": [3, 4]}}}", HL_SIM_OWN, "is even, not 3");
-  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"torus-2d\", \"dimension_widths\": [4, 4], \"concentration\": 0}}}", HL_SIM_OWN, "1 or more");
-  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"dissemination\", \"barrier\": {}}}}", HL_SIM_OWN, "has no option \"barrier\"");
+  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"uni-ring\"}}}", HL_SIM_OWN,
+         "there is no algorithm 'uni-ring'");
+  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"torus-2d\"}}}", HL_SIM_OWN,
+         "needs \"dimension_widths\"");
+  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"torus-2d\", \"dimension_widths\": "
+         "[1, 4]}}}",
+         HL_SIM_OWN, "2 or more");
+  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"ring-2d-grid\", "
+         "\"dimension_widths\": [3, 4]}}}",
+         HL_SIM_OWN, "is even, not 3");
+  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"torus-2d\", \"dimension_widths\": "
+         "[4, 4], \"concentration\": 0}}}",
+         HL_SIM_OWN, "1 or more");
+  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"dissemination\", \"barrier\": {}}}}",
+         HL_SIM_OWN, "has no option \"barrier\"");
   // Q3: ParaGraph has no translation for these, and no algorithms of ours.
-  refuse("{\"collective\": {\"all-to-all\": {\"algorithm\": \"pairwise\"}}}", HL_SIM_PARAGRAPH, "all-to-all has no algorithm");
-  refuse("{\"collective\": {\"broadcast\": {\"algorithm\": \"binomial\"}}}", HL_SIM_PARAGRAPH, "broadcast has no algorithm");
-  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"rabenseifner\"}}}", HL_SIM_PARAGRAPH, "there is no algorithm 'rabenseifner'");
+  refuse("{\"collective\": {\"all-to-all\": {\"algorithm\": \"pairwise\"}}}", HL_SIM_PARAGRAPH,
+         "all-to-all has no algorithm");
+  refuse("{\"collective\": {\"broadcast\": {\"algorithm\": \"binomial\"}}}", HL_SIM_PARAGRAPH,
+         "broadcast has no algorithm");
+  refuse("{\"collective\": {\"all-reduce\": {\"algorithm\": \"rabenseifner\"}}}", HL_SIM_PARAGRAPH,
+         "there is no algorithm 'rabenseifner'");
 }
 
 // --- Where ParaGraph and we differ ------------------------------------------------------------------------------------
 
-static HlSimGraph *translated(HlCx *cx, HlSimCompat compat, HlSimOp op, int64_t me, const char *group, const char *config) {
+static HlSimGraph *translated(HlCx *cx, HlSimCompat compat, HlSimOp op, int64_t me,
+                              const char *group, const char *config) {
   int64_t room[16];
   HlBuf text = {0};
   const bool reduces = op == HL_SIM_ALL_REDUCE || op == HL_SIM_REDUCE_SCATTER;
-  HlSimGraph *graph = make_graph(me, op, "it", read_ids(group, room), (HlSimCost){.bytes_out = 48}, reduces ? 96 : 0);
+  HlSimGraph *graph = make_graph(me, op, "it", read_ids(group, room), (HlSimCost){.bytes_out = 48},
+                                 reduces ? 96 : 0);
   put_config(&text, "collective", hl_sim_op_text(op), config);
   HlSimTranslation *how = read_config(cx, text.at, compat);
   assert_non_null(how);
@@ -420,9 +460,12 @@ static bool has_name(const HlSimGraph *graph, const char *name) {
 static void test_names(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
-  HlSimGraph *theirs = translated(cx, HL_SIM_PARAGRAPH, HL_SIM_REDUCE_SCATTER, 4, "3,4,5", "mesh-1d barrier");
-  HlSimGraph *ours = translated(cx, HL_SIM_OWN, HL_SIM_REDUCE_SCATTER, 4, "3,4,5", "mesh-1d barrier");
-  assert_true(has_name(theirs, "it_unidir-ring_barrier") && !has_name(theirs, "it_mesh-1d_barrier"));
+  HlSimGraph *theirs =
+      translated(cx, HL_SIM_PARAGRAPH, HL_SIM_REDUCE_SCATTER, 4, "3,4,5", "mesh-1d barrier");
+  HlSimGraph *ours =
+      translated(cx, HL_SIM_OWN, HL_SIM_REDUCE_SCATTER, 4, "3,4,5", "mesh-1d barrier");
+  assert_true(has_name(theirs, "it_unidir-ring_barrier") &&
+              !has_name(theirs, "it_mesh-1d_barrier"));
   assert_true(has_name(ours, "it_mesh-1d_barrier") && !has_name(ours, "it_unidir-ring_barrier"));
   assert_true(has_name(theirs, "it_unidir-ring_barrier_centralized_send_to_0"));
   assert_true(has_name(ours, "it_mesh-1d_barrier_centralized_send_to_3"));
@@ -442,7 +485,8 @@ static void test_one_way(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
   for (int compat = HL_SIM_OWN; compat <= HL_SIM_PARAGRAPH; compat++) {
-    HlSimGraph *graph = translated(cx, (HlSimCompat)compat, HL_SIM_ALL_GATHER, 2, "0,2,4", "mesh-1d");
+    HlSimGraph *graph =
+        translated(cx, (HlSimCompat)compat, HL_SIM_ALL_GATHER, 2, "0,2,4", "mesh-1d");
     const HlSimNode *send = find_in(hl_sim_graph_entry(graph), "it_mesh-1d_ccw_send_1");
     assert_non_null(send);
     assert_true(send->cost.bytes_in == (compat == HL_SIM_OWN ? 16 : 0));
@@ -456,7 +500,8 @@ static void test_one_way(void **state) {
 static void test_ends(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
-  HlSimGraph *graph = translated(cx, HL_SIM_OWN, HL_SIM_ALL_GATHER, 0, "0,2,4,6", "torus-2d 2x2 c2");
+  HlSimGraph *graph =
+      translated(cx, HL_SIM_OWN, HL_SIM_ALL_GATHER, 0, "0,2,4,6", "torus-2d 2x2 c2");
   assert_non_null(graph);
   assert_true(has_name(graph, "it_root"));
   hl_sim_graph_free(graph);
@@ -490,8 +535,9 @@ static void test_null(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cases), cmocka_unit_test(test_laws),    cmocka_unit_test(test_grid), cmocka_unit_test(test_config),
-      cmocka_unit_test(test_names), cmocka_unit_test(test_one_way), cmocka_unit_test(test_ends), cmocka_unit_test(test_null),
+      cmocka_unit_test(test_cases),  cmocka_unit_test(test_laws),  cmocka_unit_test(test_grid),
+      cmocka_unit_test(test_config), cmocka_unit_test(test_names), cmocka_unit_test(test_one_way),
+      cmocka_unit_test(test_ends),   cmocka_unit_test(test_null),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,9 +34,12 @@ static int run(Cli *cli) {
 static const CliOption options[] = {
     {"--bridge", NULL, "write the graph of a program in HLO, of all processors together"},
     {"--convert", NULL, "write a graph in another form, or changed"},
-    {"--translate", "CONFIG", "write a graph for each processor, its collectives as messages, by a configuration in JSON"},
+    {"--translate", "CONFIG",
+     "write a graph for each processor, its collectives as messages, by a configuration in JSON"},
     {"--alone", NULL, "run a processor's graph by ParaGraph's simulator, which waits for no other"},
-    {"-o", "OUT", "what to write: a graph, .pb or .textproto (default: text on standard output); of --translate a directory"},
+    {"-o", "OUT",
+     "what to write: a graph, .pb or .textproto (default: text on standard output); of --translate "
+     "a directory"},
     {"--compat", "WHO", "paragraph: what ParaGraph does, to the last digit"},
     {"--replicas", "N", "copies of the program; of a profile, the cores that it sums over"},
     {"--tflops", "T", "10^12 operations a second of one processor (default 125)"},
@@ -67,15 +70,20 @@ const CliCommand cli_sim = {
     .name = "sim",
     .usage = "FILE... [--bridge|--convert|--translate=CONFIG|--alone] [-o OUT]",
     .summary = "from a program to what a cluster executes: ParaGraph's graphs",
-    .about = "Reads programs in HLO and ParaGraph's graphs, binary or text, and tells what a graph amounts to. --bridge writes the graph of\n"
-             "a program: computation with its cost, communication with its groups, loops with their counts. --translate makes the graph of\n"
-             "each processor, with collectives as sends and receives by the algorithms that a configuration names. --alone runs one of these.\n"
-             "Called as hlo_bridge, graph_converter, graph_data_parallel_extender, graph_translator or simulator it takes the flags of\n"
+    .about = "Reads programs in HLO and ParaGraph's graphs, binary or text, and tells what a graph "
+             "amounts to. --bridge writes the graph of\n"
+             "a program: computation with its cost, communication with its groups, loops with "
+             "their counts. --translate makes the graph of\n"
+             "each processor, with collectives as sends and receives by the algorithms that a "
+             "configuration names. --alone runs one of these.\n"
+             "Called as hlo_bridge, graph_converter, graph_data_parallel_extender, "
+             "graph_translator or simulator it takes the flags of\n"
              "ParaGraph's tools, and does what they do. docs/sim.md explains all of it.",
-    .examples = "  hilo sim step.hlo                                        what a step amounts to\n"
-                "  hilo sim --bridge step.hlo -o step.pb                    its graph\n"
-                "  hilo sim --translate=ring.json step.pb -o graphs         a graph for each processor\n"
-                "  hilo sim --alone graphs/step.0.pb --log step.0.csv       when each instruction runs\n",
+    .examples =
+        "  hilo sim step.hlo                                        what a step amounts to\n"
+        "  hilo sim --bridge step.hlo -o step.pb                    its graph\n"
+        "  hilo sim --translate=ring.json step.pb -o graphs         a graph for each processor\n"
+        "  hilo sim --alone graphs/step.0.pb --log step.0.csv       when each instruction runs\n",
     .options = options,
     .reports = true,
     .run = run,

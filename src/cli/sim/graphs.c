@@ -39,8 +39,10 @@ int sim_input(Cli *cli, SimInput *out) {
   *out = (SimInput){.bridge.compat = sim_compat(cli)};
   HlSimBridge *b = &out->bridge;
   if (!rate(cli, "--tflops", 1e12, &b->flops) || !rate(cli, "--ttrps", 1e12, &b->transcendentals) ||
-      !rate(cli, "--gibps", 1073741824.0, &b->bytes) || !cli_integer(cli, "--replicas", 1, INT32_MAX, &b->replicas) ||
-      !cli_integer(cli, "--trips", 1, INT64_MAX, &b->trips) || !cli_integer(cli, "--extend", 1, 1 << 24, &out->extend))
+      !rate(cli, "--gibps", 1073741824.0, &b->bytes) ||
+      !cli_integer(cli, "--replicas", 1, INT32_MAX, &b->replicas) ||
+      !cli_integer(cli, "--trips", 1, INT64_MAX, &b->trips) ||
+      !cli_integer(cli, "--extend", 1, 1 << 24, &out->extend))
     return CLI_USAGE;
   b->profile_time = cli_flag(cli, "--no-profile-time") ? HL_OFF : HL_USUAL;
   b->profile_only = cli_flag(cli, "--no-profile-only") ? HL_OFF : HL_USUAL;
@@ -55,7 +57,8 @@ void sim_input_free(SimInput *input) {
 
 // --- Reading ------------------------------------------------------------------------------------------------------
 
-static HlSimGraph *bridge_file(Cli *cli, CliFiles *files, int k, const SimInput *input, bool *skipped) {
+static HlSimGraph *bridge_file(Cli *cli, CliFiles *files, int k, const SimInput *input,
+                               bool *skipped) {
   const HlLoadOptions how = cli_load_options(cli);
   HlSimGraph *graph = NULL;
   HlFile file;
@@ -117,7 +120,8 @@ static void exact(HlBuf *out, const char *key, double value) {
   put_end(out);
 }
 
-static void describe_json(const HlSimGraph *graph, const HlSimTotals *totals, HlI64s processors, HlBuf *out) {
+static void describe_json(const HlSimGraph *graph, const HlSimTotals *totals, HlI64s processors,
+                          HlBuf *out) {
   const HlStr name = hl_sim_graph_name(graph);
   json_bytes(out, "graph", name.at, name.n);
   json_int(out, "processor", hl_sim_graph_processor(graph));
@@ -142,7 +146,8 @@ static void describe_json(const HlSimGraph *graph, const HlSimTotals *totals, Hl
   json_close(out, ']');
 }
 
-static void describe_text(const HlSimGraph *graph, const HlSimTotals *totals, HlI64s processors, HlBuf *out) {
+static void describe_text(const HlSimGraph *graph, const HlSimTotals *totals, HlI64s processors,
+                          HlBuf *out) {
   static const char *const heads[] = {"opcode", ">runs", ">bytes"};
   const HlStr name = hl_sim_graph_name(graph);
   const int64_t processor = hl_sim_graph_processor(graph);
@@ -153,12 +158,15 @@ static void describe_text(const HlSimGraph *graph, const HlSimTotals *totals, Hl
     hl_buf_printf(out, "composite, %d processor%s", processors.n, processors.n == 1 ? "" : "s");
   else
     hl_buf_printf(out, "of processor %lld", (long long)processor);
-  hl_buf_printf(out, ", %lld instruction%s in %lld subroutine%s\n", (long long)totals->nodes, totals->nodes == 1 ? "" : "s",
-                (long long)totals->subs, totals->subs == 1 ? "" : "s");
+  hl_buf_printf(out, ", %lld instruction%s in %lld subroutine%s\n", (long long)totals->nodes,
+                totals->nodes == 1 ? "" : "s", (long long)totals->subs,
+                totals->subs == 1 ? "" : "s");
   hl_buf_printf(out, "work: %s operations, %s read, %s written, %.6g s\n",
-                cli_short_number(totals->cost.ops + totals->cost.transcendentals, false, room[0], sizeof room[0]),
+                cli_short_number(totals->cost.ops + totals->cost.transcendentals, false, room[0],
+                                 sizeof room[0]),
                 cli_short_number(totals->cost.bytes_in, true, room[1], sizeof room[1]),
-                cli_short_number(totals->cost.bytes_out, true, room[2], sizeof room[2]), totals->cost.seconds);
+                cli_short_number(totals->cost.bytes_out, true, room[2], sizeof room[2]),
+                totals->cost.seconds);
   table_begin(&t, heads, HL_COUNT_OF(heads));
   for (int op = 0; op < HL_SIM_OP_COUNT; op++)
     if (totals->runs[op] > 0) {

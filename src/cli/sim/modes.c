@@ -89,18 +89,21 @@ int sim_convert(Cli *cli) {
 
 typedef struct Translate {
   HlSimTranslation *how;
-  const char *dir;      // NULL: nothing is written
-  HlI64s only;          // processors; empty: all
+  const char *dir;  // NULL: nothing is written
+  HlI64s only;      // processors; empty: all
 } Translate;
 
 static const char *end_of(const Cli *cli, const char *path) {
   const char *form = cli_value(cli, "--form");
-  return form ? (strcmp(form, "pb") == 0 ? ".pb" : ".textproto") : hl_sim_form_of(path) == HL_SIM_TEXT ? ".textproto" : ".pb";
+  return form                                  ? (strcmp(form, "pb") == 0 ? ".pb" : ".textproto")
+         : hl_sim_form_of(path) == HL_SIM_TEXT ? ".textproto"
+                                               : ".pb";
 }
 
 // The file's name without its last ending, as ParaGraph takes it.
 static void put_stem(HlBuf *out, const char *path) {
-  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
+             *dot = strrchr(name, '.');
   hl_buf_add(out, name, dot && dot != name ? (size_t)(dot - name) : strlen(name));
 }
 
@@ -120,7 +123,8 @@ static bool write_one(HlCx *cx, HlSimGraph *graph, int k, void *user) {
   bool ok = true;
   one.cx = cx;
   if (cx == t->cli->cx)
-    cli_progress(t->cli, "translating processor %lld, %d of %d", (long long)t->processors.at[k], k + 1, t->processors.n);
+    cli_progress(t->cli, "translating processor %lld, %d of %d", (long long)t->processors.at[k],
+                 k + 1, t->processors.n);
   if (t->how->dir) {
     hl_buf_printf(&name, "%s/", t->how->dir);
     put_stem(&name, t->path);
@@ -143,7 +147,8 @@ static bool write_one(HlCx *cx, HlSimGraph *graph, int k, void *user) {
 static bool check_processors(HlCx *cx, HlI64s all, HlI64s ids) {
   for (int k = 0; k < ids.n; k++)
     if (hl_i64s_find(all, ids.at[k]) < 0)
-      return hl_error(cx, (HlPos){0}, "processor %lld takes no part in the graph's communication", (long long)ids.at[k]);
+      return hl_error(cx, (HlPos){0}, "processor %lld takes no part in the graph's communication",
+                      (long long)ids.at[k]);
   return true;
 }
 
@@ -176,12 +181,15 @@ static bool translate(Cli *cli, HlSimGraph *graph, const char *path, void *user)
   Translated t = {cli, how, path, how->only.n > 0 ? how->only : all, NULL};
   t.report = HL_ARRAY(arena, HlBuf, t.processors.n + 1);
   bool ok = check_processors(cli->cx, all, t.processors);
-  ok = ok && (one >= 0 ? translate_own(cli, graph, &t)
-                       : hl_sim_each_processor(cli->cx, graph, t.processors, how->how, sim_compat(cli), cpu_usable_threads(), write_one, &t));
+  ok = ok &&
+       (one >= 0 ? translate_own(cli, graph, &t)
+                 : hl_sim_each_processor(cli->cx, graph, t.processors, how->how, sim_compat(cli),
+                                         cpu_usable_threads(), write_one, &t));
   cli_progress(cli, NULL);
   print_reports(cli, &t);
   if (ok && how->dir && !cli->json)
-    cli_say(cli, "%s: %d graph%s in %s\n", path, t.processors.n, t.processors.n == 1 ? "" : "s", how->dir);
+    cli_say(cli, "%s: %d graph%s in %s\n", path, t.processors.n, t.processors.n == 1 ? "" : "s",
+            how->dir);
   hl_arena_free(arena);
   return ok;
 }
@@ -196,7 +204,8 @@ static bool read_processors(const Cli *cli, HlArena *arena, HlI64s *out) {
     errno = 0;
     ids[n++] = strtoll(at, &end, 10);
     if (end == at || (*end && *end != ',') || errno || ids[n - 1] < 0 || (*end == ',' && !end[1]))
-      return cli_usage(cli, "--processors is a list of numbers, as 0,1,2: not '%s'", cli_value(cli, "--processors")) == CLI_OK;
+      return cli_usage(cli, "--processors is a list of numbers, as 0,1,2: not '%s'",
+                       cli_value(cli, "--processors")) == CLI_OK;
     at = *end ? end + 1 : end;
   }
   *out = (HlI64s){ids, n};
@@ -247,13 +256,15 @@ static bool alone(Cli *cli, HlSimGraph *graph, const char *path, void *user) {
     if (to)
       json_text(&cli->report, "written", to);
   } else {
-    cli_say(cli, "processor %lld ends at %.12g s\n", (long long)hl_sim_graph_processor(graph), run.end);
+    cli_say(cli, "processor %lld ends at %.12g s\n", (long long)hl_sim_graph_processor(graph),
+            run.end);
   }
   return true;
 }
 
 int sim_alone(Cli *cli) {
-  HlSimRunOptions options = {.compat = sim_compat(cli), .keep_zeros = cli_flag(cli, "--keep-zeros")};
+  HlSimRunOptions options = {.compat = sim_compat(cli),
+                             .keep_zeros = cli_flag(cli, "--keep-zeros")};
   const char *branches = cli_value(cli, "--branches");
   double gigabits = 656;
   if (branches && strcmp(branches, "draw") != 0 && strcmp(branches, "worst") != 0)

@@ -22,7 +22,8 @@ static const DropinFlag *find(const DropinFlag *table, const char *name, size_t 
 }
 
 static bool set_bool(bool *out, const char *value) {
-  static const char *const yes[] = {"true", "t", "yes", "y", "1"}, *const no[] = {"false", "f", "no", "n", "0"};
+  static const char *const yes[] = {"true", "t", "yes", "y", "1"}, *const no[] = {"false", "f",
+                                                                                  "no", "n", "0"};
   for (int k = 0; k < HL_COUNT_OF(yes); k++)
     if (same_word(value, yes[k]) || same_word(value, no[k])) {
       *out = same_word(value, yes[k]);
@@ -60,7 +61,8 @@ typedef struct Tool {
 } Tool;
 
 static bool wrong_value(const Tool *t, const DropinFlag *flag, const char *value) {
-  return hl_error(t->cx, (HlPos){0}, "Illegal value '%s' specified for flag '%s'", value, flag->name);
+  return hl_error(t->cx, (HlPos){0}, "Illegal value '%s' specified for flag '%s'", value,
+                  flag->name);
 }
 
 // One word, with the next where it takes that: how many words; 0 after reporting.
@@ -68,7 +70,8 @@ static int read_word(const Tool *t, const char *word, const char *next) {
   const char *name = word + 1 + (word[1] == '-'), *eq = strchr(name, '=');
   const size_t n = eq ? (size_t)(eq - name) : strlen(name);
   const DropinFlag *flag = find(t->table, name, n);
-  const DropinFlag *off = !flag && n > 2 && memcmp(name, "no", 2) == 0 ? find(t->table, name + 2, n - 2) : NULL;
+  const DropinFlag *off =
+      !flag && n > 2 && memcmp(name, "no", 2) == 0 ? find(t->table, name + 2, n - 2) : NULL;
   if (off && off->kind == DROPIN_BOOL && !eq) {
     *(bool *)off->value = false;
     return 1;
@@ -136,8 +139,9 @@ static HlSimGraph *read_graph(HlCx *cx, const char *path) {
 
 static bool write_graph(HlCx *cx, const HlSimGraph *graph, const char *path) {
   Cli cli = {.cx = cx};
-  return hl_sim_form_of(path) != HL_SIM_FORM_NONE ? sim_write(&cli, graph, path)
-                                                 : hl_error(cx, (HlPos){0}, "Invalid extension: %s", path);
+  return hl_sim_form_of(path) != HL_SIM_FORM_NONE
+             ? sim_write(&cli, graph, path)
+             : hl_error(cx, (HlPos){0}, "Invalid extension: %s", path);
 }
 
 // --- hlo_bridge -----------------------------------------------------------------------------------------------------
@@ -163,22 +167,28 @@ int dropin_hlo_bridge(int argc, char **argv) {
   const DropinFlag table[] = {
       {"hlo_module", DROPIN_TEXT, &module, "the module, in any form"},
       {"output_graph", DROPIN_TEXT, &output, "the graph, .pb or .textproto"},
-      {"num_replicas", DROPIN_INT, &replicas, "copies of the module; cores that a profile sums over (1)"},
+      {"num_replicas", DROPIN_INT, &replicas,
+       "copies of the module; cores that a profile sums over (1)"},
       {"estimate_gibps", DROPIN_NUMBER, &gibps, "GiB a second of the memory (900)"},
       {"estimate_tflops", DROPIN_NUMBER, &tflops, "10^12 operations a second (125)"},
       {"estimate_ttrps", DROPIN_NUMBER, &ttrps, "10^12 transcendental functions a second (125)"},
-      {"enforce_postorder", DROPIN_BOOL, &enforce, "each instruction depends on the one before it (false)"},
+      {"enforce_postorder", DROPIN_BOOL, &enforce,
+       "each instruction depends on the one before it (false)"},
       {"profiled_data", DROPIN_BOOL, &profiled, "costs from a profile (false)"},
       {"profiled_data_file", DROPIN_TEXT, &csv, "the profile, CSV"},
-      {"instructions_from_trace", DROPIN_BOOL, &instructions, "what is not in the profile costs nothing (true)"},
-      {"loop_counters_from_trace", DROPIN_BOOL, &loops, "loops run as often as in the profile (true)"},
+      {"instructions_from_trace", DROPIN_BOOL, &instructions,
+       "what is not in the profile costs nothing (true)"},
+      {"loop_counters_from_trace", DROPIN_BOOL, &loops,
+       "loops run as often as in the profile (true)"},
       {"time_from_trace", DROPIN_BOOL, &time, "times are the profile's (true)"},
       {0},
   };
-  const Tool t = {hl_cx_new(), "hlo_bridge", "Writes the graph of a module in HLO, as ParaGraph's bridge does.", table};
+  const Tool t = {hl_cx_new(), "hlo_bridge",
+                  "Writes the graph of a module in HLO, as ParaGraph's bridge does.", table};
   HlSimProfile *profile = NULL;
   HlSimGraph *graph = NULL;
-  bool ok = read_flags(&t, argc, argv) && given(t.cx, "hlo_module", module) && given(t.cx, "output_graph", output);
+  bool ok = read_flags(&t, argc, argv) && given(t.cx, "hlo_module", module) &&
+            given(t.cx, "output_graph", output);
   if (ok && hl_sim_form_of(output) == HL_SIM_FORM_NONE)
     ok = hl_error(t.cx, (HlPos){0}, "Invalid extension: %s", output);
   if (ok && profiled) {
@@ -212,12 +222,14 @@ int dropin_graph_converter(int argc, char **argv) {
   const DropinFlag table[] = {
       {"input_graph", DROPIN_TEXT, &input, "the graph, .pb or .textproto"},
       {"output_graph", DROPIN_TEXT, &output, "what to write, .pb or .textproto"},
-      {"enforce_postorder", DROPIN_BOOL, &enforce, "each instruction depends on the one before it (false)"},
+      {"enforce_postorder", DROPIN_BOOL, &enforce,
+       "each instruction depends on the one before it (false)"},
       {0},
   };
   const Tool t = {hl_cx_new(), "graph_converter", "Writes a graph in another form.", table};
   HlSimGraph *graph = NULL;
-  if (read_flags(&t, argc, argv) && given(t.cx, "input_graph", input) && given(t.cx, "output_graph", output))
+  if (read_flags(&t, argc, argv) && given(t.cx, "input_graph", input) &&
+      given(t.cx, "output_graph", output))
     graph = read_graph(t.cx, input);
   if (graph && (!enforce || hl_sim_enforce_post_order(t.cx, graph)))
     write_graph(t.cx, graph, output);
@@ -234,9 +246,11 @@ int dropin_graph_extender(int argc, char **argv) {
       {"num_replicas", DROPIN_INT, &replicas, "processors of the new graph (1)"},
       {0},
   };
-  const Tool t = {hl_cx_new(), "graph_data_parallel_extender", "Changes the number of replicas of a data parallel graph.", table};
+  const Tool t = {hl_cx_new(), "graph_data_parallel_extender",
+                  "Changes the number of replicas of a data parallel graph.", table};
   HlSimGraph *graph = NULL;
-  if (read_flags(&t, argc, argv) && given(t.cx, "input_graph", input) && given(t.cx, "output_graph", output))
+  if (read_flags(&t, argc, argv) && given(t.cx, "input_graph", input) &&
+      given(t.cx, "output_graph", output))
     graph = read_graph(t.cx, input);
   if (graph && hl_sim_extend(t.cx, graph, replicas))
     write_graph(t.cx, graph, output);
@@ -253,10 +267,12 @@ typedef struct Translator {
 } Translator;
 
 static bool write_one(const Translator *t, const HlSimGraph *graph) {
-  const char *slash = strrchr(t->input, '/'), *name = slash ? slash + 1 : t->input, *dot = strrchr(name, '.');
+  const char *slash = strrchr(t->input, '/'), *name = slash ? slash + 1 : t->input,
+             *dot = strrchr(name, '.');
   HlBuf path = {0};
   hl_buf_printf(&path, "%s%s%.*s.%lld%s", t->dir, *t->dir ? "/" : "", (int)(dot - name), name,
-                (long long)hl_sim_graph_processor(graph), strcmp(t->end, "auto") == 0 ? dot : t->end);
+                (long long)hl_sim_graph_processor(graph),
+                strcmp(t->end, "auto") == 0 ? dot : t->end);
   const bool ok = write_graph(t->cx, graph, path.at);
   hl_buf_free(&path);
   return ok;
@@ -290,17 +306,22 @@ int dropin_graph_translator(int argc, char **argv) {
       {"translation_config", DROPIN_TEXT, &config, "how collectives become messages, JSON"},
       {"output_dir", DROPIN_TEXT, &dir, "where the graphs go"},
       {"output_ext", DROPIN_TEXT, &end, "their ending; auto: the input's"},
-      {"check_consecutive_natural_processor_ids", DROPIN_BOOL, &check, "ids are to be 0, 1, ... (false)"},
+      {"check_consecutive_natural_processor_ids", DROPIN_BOOL, &check,
+       "ids are to be 0, 1, ... (false)"},
       {0},
   };
-  const Tool tool = {hl_cx_new(), "graph_translator", "Writes a graph for each processor, its collectives as messages.", table};
+  const Tool tool = {hl_cx_new(), "graph_translator",
+                     "Writes a graph for each processor, its collectives as messages.", table};
   HlSimGraph *graph = NULL;
   HlArena *arena = hl_arena_new();
   Translator t = {tool.cx, NULL, input, dir, end};
-  if (read_flags(&tool, argc, argv) && given(tool.cx, "input_graph", input) && given(tool.cx, "translation_config", config)) {
+  if (read_flags(&tool, argc, argv) && given(tool.cx, "input_graph", input) &&
+      given(tool.cx, "translation_config", config)) {
     graph = read_graph(tool.cx, input);
     HlSource *source = graph ? hl_read_file(tool.cx, config) : NULL;
-    t = (Translator){tool.cx, source ? hl_sim_translation_read(tool.cx, source, HL_SIM_PARAGRAPH) : NULL, input, dir, end};
+    t = (Translator){tool.cx,
+                     source ? hl_sim_translation_read(tool.cx, source, HL_SIM_PARAGRAPH) : NULL,
+                     input, dir, end};
     hl_source_unref(source);
   }
   const HlI64s ids = graph ? hl_sim_processors(arena, graph) : (HlI64s){0};
@@ -349,14 +370,16 @@ int dropin_simulator(int argc, char **argv) {
       {"skip_zeros", DROPIN_BOOL, &skip_zeros, "without instructions that take no time (true)"},
       {"estimate_mem_gibps", DROPIN_NUMBER, &gibps, "printed (900)"},
       {"estimate_tflops", DROPIN_NUMBER, &tflops, "printed (125)"},
-      {"estimate_net_gbit", DROPIN_NUMBER, &gigabits, "2^30 bits a second of the network interface (656)"},
+      {"estimate_net_gbit", DROPIN_NUMBER, &gigabits,
+       "2^30 bits a second of the network interface (656)"},
       {0},
   };
   const Tool t = {hl_cx_new(), "simulator", "Runs the graph of one processor.", table};
   HlSimGraph *graph = NULL;
   HlBuf log = {0};
   HlSimRun run;
-  if (read_flags(&t, argc, argv) && given(t.cx, "input_graph", input) && given(t.cx, "log_file", log_file))
+  if (read_flags(&t, argc, argv) && given(t.cx, "input_graph", input) &&
+      given(t.cx, "log_file", log_file))
     graph = read_graph(t.cx, input);
   if (graph && hl_sim_graph_processor(graph) < 0) {
     hl_error(t.cx, (HlPos){0}, "%s is a composite graph: expected one of a processor", input);
@@ -366,7 +389,8 @@ int dropin_simulator(int argc, char **argv) {
                                      .net_bytes = gigabits * 1024 * 1024 * 1024 / 8.0,
                                      .keep_zeros = !skip_zeros,
                                      .log = &log};
-    if (hl_sim_run_alone(t.cx, graph, &options, &run) && hl_write_file(t.cx, log_file, log.at, log.n))
+    if (hl_sim_run_alone(t.cx, graph, &options, &run) &&
+        hl_write_file(t.cx, log_file, log.at, log.n))
       print_end(run.end);
   }
   hl_buf_free(&log);
@@ -386,10 +410,12 @@ int dropin_allreduce(int argc, char **argv) {
       {"reduction_size", DROPIN_NUMBER, &o.bytes, "bytes of the all-reduce (1048576)"},
       {"format_size", DROPIN_NUMBER, &o.element, "bytes of a number (4)"},
       {"time_delay", DROPIN_NUMBER, &o.seconds, "seconds of work (1e-06)"},
-      {"comm_overlap", DROPIN_BOOL, &o.overlap, "the all-reduce does not wait for the work (false)"},
+      {"comm_overlap", DROPIN_BOOL, &o.overlap,
+       "the all-reduce does not wait for the work (false)"},
       {0},
   };
-  const Tool t = {hl_cx_new(), "allreduce", "Makes the graph of a loop of work and an all-reduce.", table};
+  const Tool t = {hl_cx_new(), "allreduce", "Makes the graph of a loop of work and an all-reduce.",
+                  table};
   HlSimGraph *graph = NULL;
   if (read_flags(&t, argc, argv) && given(t.cx, "output_graph", output))
     graph = hl_sim_make_all_reduce(t.cx, &o);
@@ -400,7 +426,8 @@ int dropin_allreduce(int argc, char **argv) {
 }
 
 // What stands on the command line of stencil: its operands, and -n or -v with a word.
-static bool read_stencil(HlCx *cx, int argc, char **argv, const char **operands, const char **name) {
+static bool read_stencil(HlCx *cx, int argc, char **argv, const char **operands,
+                         const char **name) {
   enum { OPERANDS = 12 };
   const char *ignored;
   int n = 0;
@@ -436,15 +463,24 @@ int dropin_stencil(int argc, char **argv) {
   const char *operands[12], *name = NULL;
   double x[11];
   if (argc == 1 && strcmp(argv[0], "--help") == 0) {
-    printf("usage: stencil X Y Z ITERATIONS CONDITION_SECONDS SECONDS FACE_BYTES EDGE_BYTES CORNER_BYTES ALLREDUCE_BYTES "
-           "REDUCTION_SECONDS OUTPUT [-n NAME]\n\nMakes the graph of a stencil of 27 points on a box of processors.\n");
+    printf("usage: stencil X Y Z ITERATIONS CONDITION_SECONDS SECONDS FACE_BYTES EDGE_BYTES "
+           "CORNER_BYTES ALLREDUCE_BYTES "
+           "REDUCTION_SECONDS OUTPUT [-n NAME]\n\nMakes the graph of a stencil of 27 points on a "
+           "box of processors.\n");
     return CLI_OK;
   }
   HlCx *cx = hl_cx_new();
   if (read_stencil(cx, argc, argv, operands, &name) && read_numbers(cx, operands, x, 11)) {
-    const HlSimStencil o = {.name = name, .size = {(int64_t)x[0], (int64_t)x[1], (int64_t)x[2]}, .iterations = (int64_t)x[3],
-                            .condition_seconds = x[4], .seconds = x[5], .face = x[6], .edge = x[7], .corner = x[8],
-                            .all_reduce = x[9], .reduction_seconds = x[10]};
+    const HlSimStencil o = {.name = name,
+                            .size = {(int64_t)x[0], (int64_t)x[1], (int64_t)x[2]},
+                            .iterations = (int64_t)x[3],
+                            .condition_seconds = x[4],
+                            .seconds = x[5],
+                            .face = x[6],
+                            .edge = x[7],
+                            .corner = x[8],
+                            .all_reduce = x[9],
+                            .reduction_seconds = x[10]};
     HlSimGraph *graph = hl_sim_make_stencil(cx, &o);
     if (graph)
       write_graph(cx, graph, operands[11]);

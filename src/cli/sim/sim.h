@@ -23,7 +23,7 @@ SIM_MODES(MODE)
 typedef struct SimInput {
   HlSimBridge bridge;
   HlSimProfile *profile;
-  int64_t extend;       // 0: not
+  int64_t extend;  // 0: not
 } SimInput;
 // graphs.c: checks and reads these options: an exit status; sim_input_free in either case.
 int sim_input(Cli *cli, SimInput *out);

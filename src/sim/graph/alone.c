@@ -23,7 +23,7 @@ typedef enum Clock { PROCESSOR, SENDER, RECEIVER, CLOCKS } Clock;
 typedef struct Machine {
   SimSchedule schedule;
   Queue queue;
-  int head;             // of ParaGraph's queue, which is first in first out
+  int head;  // of ParaGraph's queue, which is first in first out
   int64_t n_queued;
   double clock[CLOCKS], net, latest;
 } Machine;
@@ -63,14 +63,21 @@ static bool cost_of(Machine *m, const HlSimNode *node, Clock *clock, double *sec
   case HL_SIM_INFEED:
   case HL_SIM_OUTFEED:
   case HL_SIM_NULL: *seconds = node->cost.seconds; return true;
-  case HL_SIM_SEND_START: *seconds = node->cost.bytes_in / m->net; *clock = SENDER; return true;
+  case HL_SIM_SEND_START:
+    *seconds = node->cost.bytes_in / m->net;
+    *clock = SENDER;
+    return true;
   case HL_SIM_SEND_DONE: *clock = SENDER; return true;
   case HL_SIM_RECV_START: *clock = RECEIVER; return true;
-  case HL_SIM_RECV_DONE: *seconds = node->cost.bytes_out / m->net; *clock = RECEIVER; return true;
+  case HL_SIM_RECV_DONE:
+    *seconds = node->cost.bytes_out / m->net;
+    *clock = RECEIVER;
+    return true;
   default:
-    return hl_error_kind(m->schedule.cx, HL_UNSUPPORTED, (HlPos){0},
-                         "%s %.*s is not translated: the simulator runs sends and receives that have a protocol",
-                         hl_sim_op_text(sim_op(node)), (int)node->name.n, node->name.at);
+    return hl_error_kind(
+        m->schedule.cx, HL_UNSUPPORTED, (HlPos){0},
+        "%s %.*s is not translated: the simulator runs sends and receives that have a protocol",
+        hl_sim_op_text(sim_op(node)), (int)node->name.n, node->name.at);
   }
 }
 
@@ -91,14 +98,16 @@ static bool run_one(Machine *m, const HlSimNode *node) {
   return true;
 }
 
-bool hl_sim_run_alone(HlCx *cx, const HlSimGraph *graph, const HlSimRunOptions *options, HlSimRun *out) {
+bool hl_sim_run_alone(HlCx *cx, const HlSimGraph *graph, const HlSimRunOptions *options,
+                      HlSimRun *out) {
   Machine m = {.net = options->net_bytes > 0 ? options->net_bytes : 656 * 1073741824.0 / 8};
   const int64_t limit = hl_cx_limits(cx)->eval_steps;
   *out = (HlSimRun){0};
   if (!schedule_begin(&m.schedule, cx, graph, options))
     return false;
   if (options->log)
-    hl_buf_puts(options->log, "processor_id,instruction_name,opcode,ready,started,finished,clock,wall\n");
+    hl_buf_puts(options->log,
+                "processor_id,instruction_name,opcode,ready,started,finished,clock,wall\n");
   m.clock[PROCESSOR] = m.clock[SENDER] = m.clock[RECEIVER] = m.latest = options->start;
   schedule_start(&m.schedule, options->start);
   fetch(&m);
@@ -106,7 +115,8 @@ bool hl_sim_run_alone(HlCx *cx, const HlSimGraph *graph, const HlSimRunOptions *
   for (const HlSimNode *node; ok && next(&m, &node);) {
     ok = run_one(&m, node);
     if (ok && limit > 0 && m.schedule.n_finished > limit)
-      ok = hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "more than %lld instructions ran (limit eval_steps)", (long long)limit);
+      ok = hl_error_kind(cx, HL_LIMIT, (HlPos){0},
+                         "more than %lld instructions ran (limit eval_steps)", (long long)limit);
   }
   if (ok && !m.schedule.sub[m.schedule.entry].finished)
     ok = hl_error(cx, (HlPos){0}, "the graph does not come to its end");

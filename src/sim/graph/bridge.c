@@ -13,7 +13,8 @@ static HlStr sym(const HlSym *name) {
 HlSimNode *bridge_node(Bridge *b, HlSimSub *sub, HlSimOp op, const HlInst *inst) {
   const int64_t limit = hl_cx_limits(b->cx)->instructions;
   if (++b->n_nodes > limit) {
-    hl_error_kind(b->cx, HL_LIMIT, hl_pos(inst), "the graph has more than %lld instructions (limit instructions)",
+    hl_error_kind(b->cx, HL_LIMIT, hl_pos(inst),
+                  "the graph has more than %lld instructions (limit instructions)",
                   (long long)limit);
     return NULL;
   }
@@ -39,7 +40,8 @@ void bridge_operands(HlSimNode *node, const HlInst *inst, HlSimNode **nodes) {
 
 static HlInst **order_of(Bridge *b, const HlComp *comp) {
   if (!b->order[comp->id])
-    b->order[comp->id] = b->options.compat == HL_SIM_PARAGRAPH ? hl_post_order(b->arena, comp) : hl_print_order(b->arena, comp);
+    b->order[comp->id] = b->options.compat == HL_SIM_PARAGRAPH ? hl_post_order(b->arena, comp)
+                                                               : hl_print_order(b->arena, comp);
   return b->order[comp->id];
 }
 
@@ -79,7 +81,8 @@ static bool add_all(Bridge *b, HlSimSub *sub, const HlComp *comp) {
 HlSimSub *bridge_comp(Bridge *b, HlSimNode *caller, const HlComp *comp) {
   const int limit = hl_cx_limits(b->cx)->nesting;
   if (++b->depth > limit) {
-    hl_error_kind(b->cx, HL_LIMIT, hl_comp_pos(comp), "computations are nested deeper than %d (limit nesting)", limit);
+    hl_error_kind(b->cx, HL_LIMIT, hl_comp_pos(comp),
+                  "computations are nested deeper than %d (limit nesting)", limit);
     return NULL;
   }
   HlSimSub *sub = hl_sim_add_sub(b->graph, caller, sym(comp->name));
@@ -104,10 +107,13 @@ static double rounded(const Bridge *b, double x) {
 }
 
 HlSimCost bridge_cost(const Bridge *b, const HlInst *inst) {
-  const HlSimProfileRow *row = b->options.profile ? hl_sim_profile_find(b->options.profile, sym(inst->name)) : NULL;
+  const HlSimProfileRow *row =
+      b->options.profile ? hl_sim_profile_find(b->options.profile, sym(inst->name)) : NULL;
   HlSimCost cost = b->costs[inst->comp->id][inst->id];
   if (profile_says(b, b->options.profile_time) && !is_all_reduce(inst))
-    cost = row ? (HlSimCost){.ops = rounded(b, row->flops), .bytes_out = rounded(b, row->bytes), .seconds = rounded(b, row->seconds)}
+    cost = row ? (HlSimCost){.ops = rounded(b, row->flops),
+                             .bytes_out = rounded(b, row->bytes),
+                             .seconds = rounded(b, row->seconds)}
                : (HlSimCost){0};
   if (profile_says(b, b->options.profile_only) && !row)
     cost = (HlSimCost){0};
@@ -145,15 +151,18 @@ static HlSimOp paragraph_op(const HlInst *inst) {
 }
 
 static bool is_message(const HlInst *inst) {
-  return inst->op == HL_OP_SEND || inst->op == HL_OP_SEND_DONE || inst->op == HL_OP_RECV || inst->op == HL_OP_RECV_DONE;
+  return inst->op == HL_OP_SEND || inst->op == HL_OP_SEND_DONE || inst->op == HL_OP_RECV ||
+         inst->op == HL_OP_RECV_DONE;
 }
 
 static HlI64Lists written_groups(const Bridge *b, const HlInst *inst) {
-  const HlGroups *groups = hl_has_attr(inst, HL_A_REPLICA_GROUPS) ? hl_attr_ptr(inst, HL_A_REPLICA_GROUPS) : NULL;
+  const HlGroups *groups =
+      hl_has_attr(inst, HL_A_REPLICA_GROUPS) ? hl_attr_ptr(inst, HL_A_REPLICA_GROUPS) : NULL;
   return groups ? hl_groups_lists(b->arena, groups) : (HlI64Lists){NULL, 0};
 }
 
-static void set_execution(const Bridge *b, const HlInst *inst, const HlSimNode *node, HlSimSub *sub) {
+static void set_execution(const Bridge *b, const HlInst *inst, const HlSimNode *node,
+                          HlSimSub *sub) {
   if (node->op == HL_SIM_CONDITIONAL)
     sub->probability = (double)(1.0 / inst->n_calls);
   if (node->op == HL_SIM_WHILE) {
@@ -165,7 +174,8 @@ static void set_execution(const Bridge *b, const HlInst *inst, const HlSimNode *
 // What an all-reduce costs is noted at the root of what it reduces with: of that each step takes a share.
 static bool charge_reducer(Bridge *b, const HlInst *inst, HlSimNode *node) {
   if (node->n_subs != 1)
-    return hl_inst_error(b->cx, inst, "all-reduce with %d computations: expected one", node->n_subs);
+    return hl_inst_error(b->cx, inst, "all-reduce with %d computations: expected one",
+                         node->n_subs);
   node->subs[0]->root->cost = node->cost;
   return true;
 }
@@ -174,7 +184,8 @@ HlSimNode *bridge_paragraph(Bridge *b, HlSimSub *sub, const HlInst *inst, HlSimN
   HlSimOp op = paragraph_op(inst);
   HlI64Lists groups = {NULL, 0};
   if (is_message(inst)) {
-    hl_error_kind(b->cx, HL_UNSUPPORTED, hl_pos(inst), "ParaGraph has no translation for %s", hl_op_text((HlOp)inst->op));
+    hl_error_kind(b->cx, HL_UNSUPPORTED, hl_pos(inst), "ParaGraph has no translation for %s",
+                  hl_op_text((HlOp)inst->op));
     return NULL;
   }
   if (hl_sim_op_class(op) == HL_SIM_COLLECTIVE) {
@@ -208,8 +219,9 @@ static double rate(HlMaybeFloat given, double usual) {
 static void tell_guessed(const Bridge *b) {
   if (b->n_guessed == 0)
     return;
-  hl_warn(b->cx, hl_pos(b->guessed), "%lld loop%s not tell how often %s: taken as once", (long long)b->n_guessed,
-          b->n_guessed == 1 ? " does" : "s do", b->n_guessed == 1 ? "it runs" : "they run");
+  hl_warn(b->cx, hl_pos(b->guessed), "%lld loop%s not tell how often %s: taken as once",
+          (long long)b->n_guessed, b->n_guessed == 1 ? " does" : "s do",
+          b->n_guessed == 1 ? "it runs" : "they run");
   hl_hint(b->cx, "say how often with --trips, or give a profile");
 }
 
@@ -223,9 +235,10 @@ static bool build(Bridge *b) {
 }
 
 HlSimGraph *hl_sim_bridge(HlCx *cx, const HlModule *m, const HlSimBridge *options) {
-  Bridge b = {.cx = cx, .m = m, .options = options ? *options : (HlSimBridge){0}, .arena = hl_arena_new()};
+  Bridge b = {
+      .cx = cx, .m = m, .options = options ? *options : (HlSimBridge){0}, .arena = hl_arena_new()};
   b.rates = (SimRates){rate(b.options.flops, 125e12), rate(b.options.transcendentals, 125e12),
-                      rate(b.options.bytes, 900 * 1073741824.0)};
+                       rate(b.options.bytes, 900 * 1073741824.0)};
   const bool compat = b.options.compat == HL_SIM_PARAGRAPH;
   b.costs = compat ? sim_costs_2021(b.arena, m, &b.rates) : sim_costs(b.arena, m, &b.rates);
   b.devices = sim_devices(cx, m, b.options.replicas);

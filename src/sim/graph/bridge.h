@@ -8,18 +8,18 @@
 
 typedef struct Bridge {
   HlCx *cx;
-  HlArena *arena;       // scratch
+  HlArena *arena;  // scratch
   const HlModule *m;
   HlSimBridge options;
   HlSimGraph *graph;
   SimCosts costs;
   SimRates rates;
   SimDevices devices;
-  HlInst ***order;      // by comp->id; NULL: not asked for yet
-  Map groups;           // own.c: by collective: the groups of its nodes, made once
+  HlInst ***order;  // by comp->id; NULL: not asked for yet
+  Map groups;       // own.c: by collective: the groups of its nodes, made once
   int64_t n_nodes;
   int depth;
-  int64_t n_guessed;    // loops whose trips nobody says
+  int64_t n_guessed;      // loops whose trips nobody says
   const HlInst *guessed;  // one of them
 } Bridge;
 

@@ -19,8 +19,8 @@ bool hl_sim_enforce_post_order(HlCx *cx, HlSimGraph *graph) {
   bool ok = true;
   for (int k = 0; ok && k < subs.n; k++) {
     SimNodes order = {0};
-    ok = subs.at[k]->n_nodes < 2 ||
-         sim_walk_post_order(cx, arena, subs.at[k], false, state, &order);
+    ok =
+        subs.at[k]->n_nodes < 2 || sim_walk_post_order(cx, arena, subs.at[k], false, state, &order);
     for (int j = 1; ok && j < order.n; j++)
       if (!has_operand(order.at[j], order.at[j - 1]))
         sim_push_operand(order.at[j], order.at[j - 1]);
@@ -37,7 +37,8 @@ static bool extend_one(HlCx *cx, HlSimNode *node, HlI64s all) {
   const int n = node->groups ? node->groups->n : 0;
   if (n != 1)
     return hl_error(cx, (HlPos){0},
-                    "%s %.*s has %d groups: only data parallel graphs, whose collectives have one, are extended",
+                    "%s %.*s has %d groups: only data parallel graphs, whose collectives have one, "
+                    "are extended",
                     hl_sim_op_text(sim_op(node)), (int)node->name.n, node->name.at, n);
   sim_set_group(node, all);
   return true;
@@ -52,7 +53,8 @@ bool hl_sim_extend(HlCx *cx, HlSimGraph *graph, int64_t processors) {
     ok = hl_error(cx, (HlPos){0}, "there cannot be %lld processors", (long long)processors);
   for (int k = 0; ok && k < now.n; k++)
     if (now.at[k] != k)
-      ok = hl_error(cx, (HlPos){0}, "processors are to be numbered from 0 on without holes: there is no %d", k);
+      ok = hl_error(cx, (HlPos){0},
+                    "processors are to be numbered from 0 on without holes: there is no %d", k);
   if (ok) {
     int64_t *ids = HL_ARRAY(arena, int64_t, processors);
     for (int64_t k = 0; k < processors; k++)
@@ -92,8 +94,9 @@ static bool trim_node(HlCx *cx, HlSimNode *node, HlSimCompat compat) {
     if (!costs_nothing(node->subs[k]))
       node->subs[n++] = node->subs[k];
     else if (n > 0 && compat == HL_SIM_PARAGRAPH)
-      return hl_error(cx, (HlPos){0}, "subroutine %.*s is not the first of %.*s: ParaGraph cannot take it out",
-                      (int)node->subs[k]->name.n, node->subs[k]->name.at, (int)node->name.n, node->name.at);
+      return hl_error(
+          cx, (HlPos){0}, "subroutine %.*s is not the first of %.*s: ParaGraph cannot take it out",
+          (int)node->subs[k]->name.n, node->subs[k]->name.at, (int)node->name.n, node->name.at);
   node->n_subs = n;
   if (node->op == HL_SIM_CALL && n == 0)
     node->op = HL_SIM_DELAY;
@@ -178,8 +181,8 @@ static bool tag_one(HlCx *cx, HlSimNode *node, int64_t me, Map *counters) {
   if (node->op == HL_SIM_SEND_START || node->op == HL_SIM_RECV_START)
     node->tag = ++*map_at(counters, from << 32 | to);
   else if (!node->bonded)
-    return hl_error(cx, (HlPos){0}, "%s %.*s has no bonded instruction", hl_sim_op_text(sim_op(node)),
-                    (int)node->name.n, node->name.at);
+    return hl_error(cx, (HlPos){0}, "%s %.*s has no bonded instruction",
+                    hl_sim_op_text(sim_op(node)), (int)node->name.n, node->name.at);
   else
     node->tag = node->bonded->tag;
   return true;

@@ -67,24 +67,27 @@ static const SimAlgorithm *read_algorithm(Config *c, HlSimOp op, const json_t *o
 
 static bool read_widths(Config *c, HlSimOp op, const json_t *list, SimRule *rule) {
   if (!json_is_array(list) || json_array_size(list) != 2)
-    return hl_error(c->cx, c->pos, "%s: %s needs \"dimension_widths\": [WIDTH, WIDTH]", hl_sim_op_text(op),
-                    rule->how->text);
+    return hl_error(c->cx, c->pos, "%s: %s needs \"dimension_widths\": [WIDTH, WIDTH]",
+                    hl_sim_op_text(op), rule->how->text);
   for (size_t k = 0; k < 2; k++) {
     const json_t *width = json_array_get(list, k);
     rule->width[k] = json_integer_value(width);
     if (!json_is_integer(width) || rule->width[k] < 2 || rule->width[k] > INT32_MAX)
-      return hl_error(c->cx, c->pos, "%s: a width of a grid is a number of 2 or more", hl_sim_op_text(op));
+      return hl_error(c->cx, c->pos, "%s: a width of a grid is a number of 2 or more",
+                      hl_sim_op_text(op));
   }
   if (rule->how->options & SIM_EVEN && rule->width[0] % 2)
-    return hl_error(c->cx, c->pos, "%s: the first width of %s is even, not %lld", hl_sim_op_text(op),
-                    rule->how->text, (long long)rule->width[0]);
+    return hl_error(c->cx, c->pos, "%s: the first width of %s is even, not %lld",
+                    hl_sim_op_text(op), rule->how->text, (long long)rule->width[0]);
   return true;
 }
 
 static bool read_concentration(Config *c, HlSimOp op, const json_t *value, SimRule *rule) {
   rule->concentration = value ? json_integer_value(value) : 1;
-  if ((value && !json_is_integer(value)) || rule->concentration < 1 || rule->concentration > INT32_MAX)
-    return hl_error(c->cx, c->pos, "%s: \"concentration\" is how many processors a node has, 1 or more",
+  if ((value && !json_is_integer(value)) || rule->concentration < 1 ||
+      rule->concentration > INT32_MAX)
+    return hl_error(c->cx, c->pos,
+                    "%s: \"concentration\" is how many processors a node has, 1 or more",
                     hl_sim_op_text(op));
   return true;
 }
@@ -92,14 +95,16 @@ static bool read_concentration(Config *c, HlSimOp op, const json_t *value, SimRu
 static bool read_local(Config *c, HlSimOp op, const json_t *value, SimRule *rule) {
   rule->local = json_is_true(value);
   return !value || json_is_boolean(value) ||
-         hl_error(c->cx, c->pos, "%s: \"integrated_local_exchange\" is true or false", hl_sim_op_text(op));
+         hl_error(c->cx, c->pos, "%s: \"integrated_local_exchange\" is true or false",
+                  hl_sim_op_text(op));
 }
 
 static bool read_barrier(Config *c, HlSimOp op, const json_t *object, SimRule *rule) {
   if (!object)
     return true;
   if (!json_is_object(object))
-    return hl_error(c->cx, c->pos, "%s: \"barrier\" is an object with \"algorithm\"", hl_sim_op_text(op));
+    return hl_error(c->cx, c->pos, "%s: \"barrier\" is an object with \"algorithm\"",
+                    hl_sim_op_text(op));
   rule->barrier = read_algorithm(c, HL_SIM_BARRIER, object);
   return rule->barrier != NULL;
 }
@@ -109,18 +114,23 @@ static bool check_options(Config *c, HlSimOp op, const json_t *object, const Sim
   static const struct {
     const char *name;
     int needs;
-  } known[] = {{"algorithm", 0}, {"barrier", SIM_BARRIER}, {"dimension_widths", SIM_GRID},
-               {"concentration", SIM_GRID}, {"integrated_local_exchange", SIM_LOCAL}};
+  } known[] = {{"algorithm", 0},
+               {"barrier", SIM_BARRIER},
+               {"dimension_widths", SIM_GRID},
+               {"concentration", SIM_GRID},
+               {"integrated_local_exchange", SIM_LOCAL}};
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)object, key, value) {
     bool takes = false;
     for (int k = 0; k < HL_COUNT_OF(known); k++)
-      takes = takes || (strcmp(key, known[k].name) == 0 && (rule->how->options & known[k].needs) == known[k].needs);
+      takes = takes || (strcmp(key, known[k].name) == 0 &&
+                        (rule->how->options & known[k].needs) == known[k].needs);
     if (takes)
       continue;
     if (c->out->compat == HL_SIM_OWN)
-      return hl_error(c->cx, c->pos, "%s: %s has no option \"%s\"", hl_sim_op_text(op), rule->how->text, key);
+      return hl_error(c->cx, c->pos, "%s: %s has no option \"%s\"", hl_sim_op_text(op),
+                      rule->how->text, key);
     hl_warn(c->cx, c->pos, "%s: %s has no option \"%s\": it is not looked at", hl_sim_op_text(op),
             rule->how->text, key);
   }
@@ -139,7 +149,8 @@ static bool read_rule(Config *c, HlSimOp op, const json_t *object, SimRule *rule
            read_concentration(c, op, json_object_get(object, "concentration"), rule))) &&
          (!(options & SIM_LOCAL) ||
           read_local(c, op, json_object_get(object, "integrated_local_exchange"), rule)) &&
-         (!(options & SIM_BARRIER) || read_barrier(c, op, json_object_get(object, "barrier"), rule));
+         (!(options & SIM_BARRIER) ||
+          read_barrier(c, op, json_object_get(object, "barrier"), rule));
 }
 
 // --- All ----------------------------------------------------------------------------------------------------------
@@ -178,7 +189,8 @@ static bool read_all(Config *c, const json_t *root) {
     return hl_error(c->cx, c->pos, "expected an object with \"collective\" and \"protocol\"");
   json_object_foreach((json_t *)root, key, value) {
     if (strcmp(key, "collective") != 0 && strcmp(key, "protocol") != 0)
-      return hl_error(c->cx, c->pos, "there is no field \"%s\": expected \"collective\" and \"protocol\"", key);
+      return hl_error(c->cx, c->pos,
+                      "there is no field \"%s\": expected \"collective\" and \"protocol\"", key);
     if (!read_kind(c, key, value))
       return false;
   }
@@ -201,8 +213,8 @@ HlSimTranslation *hl_sim_translation_read(HlCx *cx, HlSource *source, HlSimCompa
   if (root)
     base_hold(root, let_go);
   const bool ok = root ? read_all(&c, root)
-                       : hl_error(cx, (HlPos){source, (HlLoc)error.position + 1}, "cannot read JSON: %s",
-                                  error.text);
+                       : hl_error(cx, (HlPos){source, (HlLoc)error.position + 1},
+                                  "cannot read JSON: %s", error.text);
   if (root)
     base_drop(root);
   json_decref(root);

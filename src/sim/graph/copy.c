@@ -50,7 +50,8 @@ static HlSimNode *copy_node(HlSimSub *to, const HlSimNode *from, const SimCopy *
     name = sim_join(graph, name, how->suffix);
   else if (!here)
     name = (HlStr){hl_arena_strndup(graph->arena, name.at, name.n), name.n};
-  HlSimNode *node = sim_new_node(to, sim_op(from), name, how->new_ids ? graph->next_id++ : from->id);
+  HlSimNode *node =
+      sim_new_node(to, sim_op(from), name, how->new_ids ? graph->next_id++ : from->id);
   node->cost = how->scale == 1 ? from->cost : scaled(from->cost, how->scale);
   node->tag = from->tag;
   node->inst = from->inst;
@@ -63,7 +64,8 @@ static HlSimNode *copy_node(HlSimSub *to, const HlSimNode *from, const SimCopy *
 }
 
 // As deep as the graph is nested.
-HlSimSub *sim_copy_sub(HlSimGraph *to, HlSimNode *caller, const HlSimSub *from, const SimCopy *how) {
+HlSimSub *sim_copy_sub(HlSimGraph *to, HlSimNode *caller, const HlSimSub *from,
+                       const SimCopy *how) {
   HlStr name = from->name;
   if (how->suffix.n > 0 && !how->inside)
     name = sim_join(to, name, how->suffix);

@@ -5,10 +5,10 @@
 
 #include <math.h>
 
-#include "sim/graph/costs.h"
 #include "hilo/cost.h"
 #include "hilo/custom_calls.h"
 #include "ir/backend_config.h"
+#include "sim/graph/costs.h"
 
 // The result itself: libraries give their working memory back beside it.
 static const HlShape *result_of(const HlInst *call) {
@@ -18,7 +18,8 @@ static const HlShape *result_of(const HlInst *call) {
 
 static double gemm_flops(HlArena *arena, const HlInst *call) {
   const HlGemmConfig config = hl_gemm_config(arena, call);
-  const HlShape *lhs = call->n_operands > 0 ? call->operands[0]->shape : NULL, *out = result_of(call);
+  const HlShape *lhs = call->n_operands > 0 ? call->operands[0]->shape : NULL,
+                *out = result_of(call);
   if (!lhs || !hl_shape_is_array(lhs) || !hl_shape_is_array(out))
     return 0;
   double n = 2 * (double)hl_shape_elements(out);
@@ -35,12 +36,21 @@ static double conv_flops(const HlInst *call, HlCallTarget target) {
   const HlShape *b = call->n_operands > 1 ? call->operands[1]->shape : NULL, *out = result_of(call);
   if (!a || !b)
     return 0;
-  const HlShape *input = target == HL_CALL_CONV_INPUT ? out : a, *kernel = target == HL_CALL_CONV_FILTER ? out : b;
-  const HlShape *output = target == HL_CALL_CONV_INPUT ? a : target == HL_CALL_CONV_FILTER ? b : out;
-  HlInst in = {.op = HL_OP_PARAMETER, .shape = input}, by = {.op = HL_OP_PARAMETER, .shape = kernel};
+  const HlShape *input = target == HL_CALL_CONV_INPUT ? out : a,
+                *kernel = target == HL_CALL_CONV_FILTER ? out : b;
+  const HlShape *output = target == HL_CALL_CONV_INPUT    ? a
+                          : target == HL_CALL_CONV_FILTER ? b
+                                                          : out;
+  HlInst in = {.op = HL_OP_PARAMETER, .shape = input},
+         by = {.op = HL_OP_PARAMETER, .shape = kernel};
   HlInst *operands[2] = {&in, &by};
-  const HlInst conv = {.op = HL_OP_CONVOLUTION, .n_attrs = call->n_attrs, .attrs = call->attrs, .n_operands = 2,
-                       .operands = operands, .shape = output, .comp = call->comp};
+  const HlInst conv = {.op = HL_OP_CONVOLUTION,
+                       .n_attrs = call->n_attrs,
+                       .attrs = call->attrs,
+                       .n_operands = 2,
+                       .operands = operands,
+                       .shape = output,
+                       .comp = call->comp};
   return hl_cost_inst(&conv).flops;
 }
 
@@ -59,7 +69,8 @@ static double library_flops(HlArena *arena, const HlInst *call) {
   }
 }
 
-static HlSimCost cost_of(HlArena *arena, const HlInst *inst, const HlCost *comps, const SimRates *rates) {
+static HlSimCost cost_of(HlArena *arena, const HlInst *inst, const HlCost *comps,
+                         const SimRates *rates) {
   HlCost cost = hl_cost_inst_by(inst, comps);
   if (inst->op == HL_OP_CUSTOM_CALL) {
     const double flops = library_flops(arena, inst);
@@ -68,9 +79,12 @@ static HlSimCost cost_of(HlArena *arena, const HlInst *inst, const HlCost *comps
       cost.bytes_written = (double)hl_leaf_bytes(result_of(inst));
   }
   const double bytes = cost.bytes_read + cost.bytes_written;
-  return (HlSimCost){.ops = cost.flops, .bytes_in = cost.bytes_read, .bytes_out = cost.bytes_written,
+  return (HlSimCost){.ops = cost.flops,
+                     .bytes_in = cost.bytes_read,
+                     .bytes_out = cost.bytes_written,
                      .transcendentals = cost.transcendentals,
-                     .seconds = fmax(fmax(cost.flops / rates->flops, cost.transcendentals / rates->transcendentals),
+                     .seconds = fmax(fmax(cost.flops / rates->flops,
+                                          cost.transcendentals / rates->transcendentals),
                                      bytes / rates->bytes)};
 }
 

@@ -69,14 +69,16 @@ static void note_all(HlArena *arena, const HlInst *inst, bool partitions, SimDev
 }
 
 static bool takes_part(const HlInst *inst) {
-  return hl_has_attr(inst, HL_A_REPLICA_GROUPS) || hl_has_attr(inst, HL_A_SOURCE_TARGET_PAIRS) || inst->op == HL_OP_SEND ||
-         inst->op == HL_OP_RECV;
+  return hl_has_attr(inst, HL_A_REPLICA_GROUPS) || hl_has_attr(inst, HL_A_SOURCE_TARGET_PAIRS) ||
+         inst->op == HL_OP_SEND || inst->op == HL_OP_RECV;
 }
 
 SimDevices sim_devices(HlCx *cx, const HlModule *m, int64_t replicas) {
   HlArena *arena = hl_arena_new();
-  SimDevices out = {m->replica_count > 0 ? m->replica_count : 1, m->num_partitions > 0 ? m->num_partitions : 1};
-  for (int pass = 0; pass < 2; pass++)  // partitions, which numbers of replicas stand on, then replicas
+  SimDevices out = {m->replica_count > 0 ? m->replica_count : 1,
+                    m->num_partitions > 0 ? m->num_partitions : 1};
+  for (int pass = 0; pass < 2;
+       pass++)  // partitions, which numbers of replicas stand on, then replicas
     for (const HlComp *comp = m->first; comp; comp = comp->next)
       for (const HlInst *inst = comp->first; inst; inst = inst->next)
         if (takes_part(inst))
@@ -97,14 +99,15 @@ static int64_t n_devices(const SimDevices *d) {
 static bool check_number(HlCx *cx, const SimDevices *d, const HlInst *inst) {
   enum { MOST = 1 << 24 };
   return d->replicas <= MOST / d->partitions ||
-         (hl_error_kind(cx, HL_LIMIT, hl_pos(inst), "%lld replicas of %lld partitions are more than %d processors",
+         (hl_error_kind(cx, HL_LIMIT, hl_pos(inst),
+                        "%lld replicas of %lld partitions are more than %d processors",
                         (long long)d->replicas, (long long)d->partitions, MOST),
           false);
 }
 
 static bool check(HlCx *cx, const HlInst *inst, int64_t id, int64_t n) {
-  return (id >= 0 && id < n) ||
-         hl_inst_error(cx, inst, "its groups name %lld: there are %lld", (long long)id, (long long)n);
+  return (id >= 0 && id < n) || hl_inst_error(cx, inst, "its groups name %lld: there are %lld",
+                                              (long long)id, (long long)n);
 }
 
 // All ids of a mode: what groups that are not written out mean.
@@ -118,7 +121,8 @@ static HlI64Lists everybody(HlArena *arena, int64_t n) {
 }
 
 // Where id k of a group is, in the copy of the group number `copy`, as its `part`.
-static int64_t processor_of(const SimDevices *d, HlGroupMode mode, int64_t id, int64_t copy, int64_t part) {
+static int64_t processor_of(const SimDevices *d, HlGroupMode mode, int64_t id, int64_t copy,
+                            int64_t part) {
   switch (mode) {
   case HL_CROSS_REPLICA: return id * d->partitions + copy;
   case HL_CROSS_PARTITION: return copy * d->partitions + id;
@@ -143,7 +147,8 @@ static Meaning meaning_of(const SimDevices *d, HlGroupMode mode) {
   }
 }
 
-bool sim_device_groups(HlCx *cx, HlArena *arena, const SimDevices *devices, const HlInst *inst, HlI64Lists *out) {
+bool sim_device_groups(HlCx *cx, HlArena *arena, const SimDevices *devices, const HlInst *inst,
+                       HlI64Lists *out) {
   const Meaning m = meaning_of(devices, hl_group_mode(inst));
   HlI64Lists lists = lists_of(arena, inst);
   if (!check_number(cx, devices, inst))
@@ -168,7 +173,8 @@ bool sim_device_groups(HlCx *cx, HlArena *arena, const SimDevices *devices, cons
   return true;
 }
 
-bool sim_device_pairs(HlCx *cx, HlArena *arena, const SimDevices *devices, const HlInst *inst, HlI64s *out) {
+bool sim_device_pairs(HlCx *cx, HlArena *arena, const SimDevices *devices, const HlInst *inst,
+                      HlI64s *out) {
   const Meaning m = meaning_of(devices, hl_group_mode(inst));
   const HlI64s pairs = raw_pairs(arena, inst);
   if (!check_number(cx, devices, inst))

@@ -12,8 +12,10 @@ typedef struct SimDevices {
 // How many there are: as the module says, or as many as its groups name.
 SimDevices sim_devices(HlCx *cx, const HlModule *m, int64_t replicas);
 // The groups of a collective, whatever the form and meaning of its ids, in the arena. False after reporting.
-bool sim_device_groups(HlCx *cx, HlArena *arena, const SimDevices *devices, const HlInst *inst, HlI64Lists *out);
+bool sim_device_groups(HlCx *cx, HlArena *arena, const SimDevices *devices, const HlInst *inst,
+                       HlI64Lists *out);
 // Pairs of source and target, flat, of a collective-permute, or of a send or recv that names some: none, *out is empty.
-bool sim_device_pairs(HlCx *cx, HlArena *arena, const SimDevices *devices, const HlInst *inst, HlI64s *out);
+bool sim_device_pairs(HlCx *cx, HlArena *arena, const SimDevices *devices, const HlInst *inst,
+                      HlI64s *out);
 
 #endif

@@ -45,7 +45,8 @@ static void fail(Shared *s) {
 static bool run_one(const Worker *w, int k) {
   const Shared *s = w->shared;
   HlSimGraph *graph = hl_sim_individualize(w->cx, s->composite, s->processors.at[k], s->compat);
-  const bool ok = graph && (!s->how || hl_sim_translate(w->cx, graph, s->how)) && s->visit(w->cx, graph, k, s->user);
+  const bool ok = graph && (!s->how || hl_sim_translate(w->cx, graph, s->how)) &&
+                  s->visit(w->cx, graph, k, s->user);
   hl_sim_graph_free(graph);
   return ok;
 }
@@ -94,10 +95,19 @@ static bool report(HlCx *cx, Worker *worker, int n) {
   return !first;
 }
 
-bool hl_sim_each_processor(HlCx *cx, const HlSimGraph *composite, HlI64s processors, const HlSimTranslation *how, HlSimCompat compat,
-                           int threads, HlSimVisit *visit, void *user) {
-  Shared shared = {.composite = composite, .processors = processors, .how = how, .compat = compat, .visit = visit, .user = user};
-  const int n = threads < 1 ? 1 : threads < processors.n ? threads : processors.n > 0 ? processors.n : 1;
+bool hl_sim_each_processor(HlCx *cx, const HlSimGraph *composite, HlI64s processors,
+                           const HlSimTranslation *how, HlSimCompat compat, int threads,
+                           HlSimVisit *visit, void *user) {
+  Shared shared = {.composite = composite,
+                   .processors = processors,
+                   .how = how,
+                   .compat = compat,
+                   .visit = visit,
+                   .user = user};
+  const int n = threads < 1              ? 1
+                : threads < processors.n ? threads
+                : processors.n > 0       ? processors.n
+                                         : 1;
   HlArena *arena = hl_arena_new();
   Worker *worker = HL_ARRAY(arena, Worker, n);
   const int before = hl_cx_n_diags(cx);

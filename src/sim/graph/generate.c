@@ -37,7 +37,8 @@ static HlSimGraph *checked(HlCx *cx, HlSimGraph *graph) {
 
 static void add_sum(HlSimNode *node, double bytes, double ops) {
   HlSimSub *sub = hl_sim_add_sub(node->sub->graph, node, hl_str("reduction_subroutine"));
-  HlSimNode *a = add(sub, HL_SIM_DELAY, "op1"), *b = add(sub, HL_SIM_DELAY, "op2"), *sum = add(sub, HL_SIM_DELAY, "sum");
+  HlSimNode *a = add(sub, HL_SIM_DELAY, "op1"), *b = add(sub, HL_SIM_DELAY, "op2"),
+            *sum = add(sub, HL_SIM_DELAY, "sum");
   a->cost.bytes_out = b->cost.bytes_out = bytes;
   sum->cost.ops = ops;
   sim_push_operand(sum, a);
@@ -48,14 +49,16 @@ static void add_sum(HlSimNode *node, double bytes, double ops) {
 HlSimGraph *hl_sim_make_all_reduce(HlCx *cx, const HlSimAllReduce *o) {
   const int64_t n = o->processors, loops = o->loops;
   if (n < 1 || n > MOST || !(o->element > 0)) {
-    hl_error(cx, (HlPos){0}, "there cannot be %lld processors with numbers of %g bytes", (long long)n, o->element);
+    hl_error(cx, (HlPos){0}, "there cannot be %lld processors with numbers of %g bytes",
+             (long long)n, o->element);
     return NULL;
   }
   HlSimGraph *graph = hl_sim_graph_new(hl_str("allreduce_generator"), -1);
   HlSimSub *main = hl_sim_add_sub(graph, NULL, hl_str("main"));
   HlSimNode *loop = add(main, HL_SIM_WHILE, "allreduce_loop");
   HlSimSub *body = add_loop(loop, "body_subroutine", loops);
-  HlSimNode *work = add(body, HL_SIM_DELAY, "compute_payload"), *all = add(body, HL_SIM_ALL_REDUCE, "allreduce");
+  HlSimNode *work = add(body, HL_SIM_DELAY, "compute_payload"),
+            *all = add(body, HL_SIM_ALL_REDUCE, "allreduce");
   work->cost.seconds = o->seconds;
   if (!o->overlap)
     sim_push_operand(all, work);
@@ -80,10 +83,12 @@ HlSimGraph *hl_sim_make_all_reduce(HlCx *cx, const HlSimAllReduce *o) {
 
 // A neighbour's name says where it is: "edge_znxp" is one back along z and one on along x.
 static const char *const halos[] = {
-    "face_xn",       "face_xp",       "face_yn",       "face_yp",       "face_zn",       "face_zp",       "edge_xnyn",
-    "edge_xnyp",     "edge_xpyn",     "edge_xpyp",     "edge_ynzn",     "edge_ynzp",     "edge_ypzn",     "edge_ypzp",
-    "edge_znxn",     "edge_znxp",     "edge_zpxn",     "edge_zpxp",     "corner_xnynzn", "corner_xnynzp", "corner_xnypzn",
-    "corner_xnypzp", "corner_xpynzn", "corner_xpynzp", "corner_xpypzn", "corner_xpypzp"};
+    "face_xn",       "face_xp",       "face_yn",       "face_yp",       "face_zn",
+    "face_zp",       "edge_xnyn",     "edge_xnyp",     "edge_xpyn",     "edge_xpyp",
+    "edge_ynzn",     "edge_ynzp",     "edge_ypzn",     "edge_ypzp",     "edge_znxn",
+    "edge_znxp",     "edge_zpxn",     "edge_zpxp",     "corner_xnynzn", "corner_xnynzp",
+    "corner_xnypzn", "corner_xnypzp", "corner_xpynzn", "corner_xpynzp", "corner_xpypzn",
+    "corner_xpypzp"};
 
 static void read_step(const char *name, int64_t step[3]) {
   memset(step, 0, 3 * sizeof *step);
@@ -99,7 +104,8 @@ static void set_halo(HlSimNode *node, const HlSimStencil *o, const int64_t step[
   int64_t *ids = HL_ARRAY(arena, int64_t, 3 * n);
   int n_groups = 0;
   for (int64_t me = 0; me < n; me++) {
-    const int64_t at[3] = {me % o->size[0], me / o->size[0] % o->size[1], me / o->size[0] / o->size[1]};
+    const int64_t at[3] = {me % o->size[0], me / o->size[0] % o->size[1],
+                           me / o->size[0] / o->size[1]};
     bool inside = true;
     for (int d = 0; d < 3; d++)
       inside = inside && at[d] + step[d] >= 0 && at[d] + step[d] < o->size[d];
@@ -121,7 +127,9 @@ static void add_halos(HlSimNode *exchange, const HlSimStencil *o) {
     int64_t step[3];
     read_step(halos[k], step);
     set_halo(node, o, step);
-    node->cost.bytes_in = node->cost.bytes_out = halos[k][0] == 'f' ? o->face : halos[k][0] == 'e' ? o->edge : o->corner;
+    node->cost.bytes_in = node->cost.bytes_out = halos[k][0] == 'f'   ? o->face
+                                                 : halos[k][0] == 'e' ? o->edge
+                                                                      : o->corner;
   }
   HlSimNode *root = add(sub, HL_SIM_NULL, "root");
   for (int k = 0; k < HL_COUNT_OF(halos); k++)
@@ -140,7 +148,9 @@ static bool check_stencil(HlCx *cx, const HlSimStencil *o) {
   for (int k = 0; k < HL_COUNT_OF(sizes); k++)
     if (!(sizes[k] > 0))
       return hl_error(cx, (HlPos){0}, "a message has some bytes, not %g", sizes[k]);
-  return o->iterations > 0 || hl_error(cx, (HlPos){0}, "a stencil runs at least once, not %lld times", (long long)o->iterations);
+  return o->iterations > 0 ||
+         hl_error(cx, (HlPos){0}, "a stencil runs at least once, not %lld times",
+                  (long long)o->iterations);
 }
 
 HlSimGraph *hl_sim_make_stencil(HlCx *cx, const HlSimStencil *o) {
@@ -150,8 +160,10 @@ HlSimGraph *hl_sim_make_stencil(HlCx *cx, const HlSimStencil *o) {
   HlSimSub *main = hl_sim_add_sub(graph, NULL, hl_str("main"));
   HlSimNode *loop = add(main, HL_SIM_WHILE, "loop");
   hl_sim_set_root(main, loop);
-  HlSimSub *body = add_loop(loop, "loop_body", o->iterations), *condition = add_loop(loop, "loop_cond", o->iterations);
-  HlSimNode *work = add(body, HL_SIM_DELAY, "compute"), *exchange = add(body, HL_SIM_CALL, "exchange");
+  HlSimSub *body = add_loop(loop, "loop_body", o->iterations),
+           *condition = add_loop(loop, "loop_cond", o->iterations);
+  HlSimNode *work = add(body, HL_SIM_DELAY, "compute"),
+            *exchange = add(body, HL_SIM_CALL, "exchange");
   HlSimNode *all = add(body, HL_SIM_ALL_REDUCE, "allreduce");
   work->cost.seconds = o->seconds;
   sim_push_operand(exchange, work);

@@ -52,10 +52,10 @@ void sim_set_group(HlSimNode *node, HlI64s group);  // one
 
 // A copy of a subroutine, for a node of the same or another graph, which it does not hang on yet.
 typedef struct SimCopy {
-  HlStr suffix;   // of its name and of the names of all nodes in it
-  bool new_ids;   // else those of the original
-  bool inside;    // it is called by a node of what is copied
-  double scale;   // of all costs
+  HlStr suffix;              // of its name and of the names of all nodes in it
+  bool new_ids;              // else those of the original
+  bool inside;               // it is called by a node of what is copied
+  double scale;              // of all costs
   const struct SimOwn *one;  // for the graph of one processor; NULL: as it is
 } SimCopy;
 

@@ -24,7 +24,8 @@ bool sim_check_grid(Coll *c) {
   for (int k = 0; c->compat == HL_SIM_OWN && k < c->group.n; k++)
     if (c->group.at[k] < 0 || c->group.at[k] >= n)
       return hl_error(c->cx, (HlPos){0},
-                      "processor %lld of %.*s is outside the grid of %lld x %lld nodes with %lld processors each",
+                      "processor %lld of %.*s is outside the grid of %lld x %lld nodes with %lld "
+                      "processors each",
                       (long long)c->group.at[k], (int)c->name.n, c->name.at,
                       (long long)rule->width[0], (long long)rule->width[1],
                       (long long)rule->concentration);
@@ -47,8 +48,9 @@ bool sim_check_block(Coll *c) {
     map_free(&seen[d]);
   }
   return c->compat == HL_SIM_PARAGRAPH || block == c->group.n ||
-         hl_error(c->cx, (HlPos){0}, "the %d members of %.*s are no block of the grid: ring-2d-grid takes any", c->group.n,
-                  (int)c->name.n, c->name.at);
+         hl_error(c->cx, (HlPos){0},
+                  "the %d members of %.*s are no block of the grid: ring-2d-grid takes any",
+                  c->group.n, (int)c->name.n, c->name.at);
 }
 
 HlI64s sim_project(HlArena *arena, const SimRule *rule, HlI64s group, int64_t id, unsigned dims) {

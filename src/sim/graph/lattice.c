@@ -11,8 +11,8 @@
 typedef struct Stages {
   Coll *c;
   HlSimOp op;
-  SimRule rule;            // of a stage
-  HlSimNode *last[2];      // of each stream
+  SimRule rule;        // of a stage
+  HlSimNode *last[2];  // of each stream
   double size[2];
 } Stages;
 
@@ -29,13 +29,19 @@ static bool has_own_step(const Coll *c) {
 static HlI64s stage_group(const Coll *c, int stream, int stage, bool first) {
   const int d = (stream + stage) % 2;
   const bool local = c->rule->local && stage == (first ? 0 : 1);
-  return sim_project(c->graph->arena, c->rule, c->group, c->graph->processor, 1u << (d + 1) | (local ? 1u : 0));
+  return sim_project(c->graph->arena, c->rule, c->group, c->graph->processor,
+                     1u << (d + 1) | (local ? 1u : 0));
 }
 
 static bool run_stage(Stages *s, int stream, int stage, HlI64s group, double share) {
   Coll *c = s->c;
-  const SimPart part = {.op = s->op, .group = group, .size = s->size[stream], .share = share, .rule = &s->rule,
-                        .name = sim_name(c->graph, "%.*s_stream-%d_stage-%d", (int)c->name.n, c->name.at, stream, stage)};
+  const SimPart part = {.op = s->op,
+                        .group = group,
+                        .size = s->size[stream],
+                        .share = share,
+                        .rule = &s->rule,
+                        .name = sim_name(c->graph, "%.*s_stream-%d_stage-%d", (int)c->name.n,
+                                         c->name.at, stream, stage)};
   s->last[stream] = sim_part(c, &part, s->last[stream]);
   return s->last[stream] != NULL;
 }
@@ -52,7 +58,11 @@ static bool run_local(Stages *s, HlSimNode **out) {
   const HlI64s group = sim_project(c->graph->arena, c->rule, c->group, c->graph->processor, 1);
   if (group.n < 2)
     return true;
-  const SimPart part = {.op = s->op, .group = group, .size = c->size, .share = 1, .rule = &s->rule,
+  const SimPart part = {.op = s->op,
+                        .group = group,
+                        .size = c->size,
+                        .share = 1,
+                        .rule = &s->rule,
                         .name = sim_join(c->graph, c->name, hl_str("_conc"))};
   // It comes after the streams, of which there are none yet in a reduce-scatter.
   *out = sim_part(c, &part, s->last[0]);
@@ -76,7 +86,8 @@ bool sim_make_gather_grid(Coll *c) {
   if (has_own_step(c)) {
     if (!run_local(&s, &c->sub->root))
       return false;
-    if (c->sub->root || c->compat == HL_SIM_PARAGRAPH)  // which makes no root where a node has one member
+    if (c->sub->root ||
+        c->compat == HL_SIM_PARAGRAPH)  // which makes no root where a node has one member
       return true;
   }
   join(&s, sim_null_root(c, c->name, "_root", -1));
@@ -87,7 +98,8 @@ bool sim_make_scatter_grid(Coll *c) {
   Stages s = begin(c, HL_SIM_REDUCE_SCATTER);
   if (!sim_check_block(c))
     return false;
-  s.size[0] = s.size[1] = has_own_step(c) ? c->size / 2 / (double)c->rule->concentration : c->size / 2;
+  s.size[0] = s.size[1] =
+      has_own_step(c) ? c->size / 2 / (double)c->rule->concentration : c->size / 2;
   if (has_own_step(c)) {
     if (!run_local(&s, &s.last[0]))
       return false;
@@ -113,7 +125,11 @@ bool sim_make_grid_ring(Coll *c) {
   const SimRule rule = sim_rule(c, op, "bidir-ring", true);
   if (op == HL_SIM_ALL_REDUCE && c->compat == HL_SIM_PARAGRAPH)
     c->sub->name = sim_join(c->graph, c->name, hl_str("_mesh-2d"));
-  const SimPart part = {.op = op, .name = c->stem, .size = c->size, .share = 1, .rule = &rule,
+  const SimPart part = {.op = op,
+                        .name = c->stem,
+                        .size = c->size,
+                        .share = 1,
+                        .rule = &rule,
                         .group = sim_ring_order(c->graph->arena, c->rule, c->group)};
   c->sub->root = sim_part(c, &part, NULL);
   return c->sub->root != NULL;

@@ -13,8 +13,8 @@ static void with_all(Coll *c, bool at_once, bool reduces) {
   const double part = c->size / c->group.n;
   HlSimNode *last = NULL, **ends = HL_ARRAY(c->graph->arena, HlSimNode *, c->group.n);
   for (int k = 1; k < c->group.n; k++) {
-    last = sim_exchange(c, "_sendrecv_", k, sim_member(c, c->me - k), sim_member(c, c->me + k), part,
-                        at_once ? NULL : last);
+    last = sim_exchange(c, "_sendrecv_", k, sim_member(c, c->me - k), sim_member(c, c->me + k),
+                        part, at_once ? NULL : last);
     if (reduces)
       last = sim_reduction(c, "_reduction_", k, "_phase_", 1.0 / c->group.n, last);
     ends[k] = last;
@@ -57,8 +57,8 @@ bool sim_make_all_to_all_bruck(Coll *c) {
     int64_t blocks = 0;
     for (int64_t j = 0; j < n; j++)
       blocks += j & offset ? 1 : 0;
-    last = sim_exchange(c, "_sendrecv_", k, sim_member(c, c->me - offset), sim_member(c, c->me + offset),
-                        c->size / n * (double)blocks, last);
+    last = sim_exchange(c, "_sendrecv_", k, sim_member(c, c->me - offset),
+                        sim_member(c, c->me + offset), c->size / n * (double)blocks, last);
   }
   c->sub->root = last;
   return true;
@@ -72,15 +72,16 @@ bool sim_make_gather_bruck(Coll *c) {
   int k = 0;
   for (int64_t have = 1; have < n; have *= 2, k++) {
     const int64_t blocks = have < n - have ? have : n - have;
-    last = sim_exchange(c, "_sendrecv_", k, sim_member(c, c->me + have), sim_member(c, c->me - have),
-                        c->size / (double)n * (double)blocks, last);
+    last = sim_exchange(c, "_sendrecv_", k, sim_member(c, c->me + have),
+                        sim_member(c, c->me - have), c->size / (double)n * (double)blocks, last);
   }
   c->sub->root = last;
   return true;
 }
 
 // With the member whose place differs in one bit; the number of members is a power of two.
-static HlSimNode *with_partner(Coll *c, int step, int64_t bit, double bytes, const HlSimNode *after) {
+static HlSimNode *with_partner(Coll *c, int step, int64_t bit, double bytes,
+                               const HlSimNode *after) {
   const int64_t partner = c->group.at[c->me ^ bit];
   return sim_exchange(c, "_sendrecv_", step, partner, partner, bytes, after);
 }
@@ -118,8 +119,10 @@ bool sim_make_reduce_doubling(Coll *c) {
 }
 
 // One part after another: the whole of the collective.
-static bool in_a_row(Coll *c, HlSimOp first, const char *first_way, HlSimOp second, const char *second_way) {
-  const SimRule rules[2] = {sim_rule(c, first, first_way, false), sim_rule(c, second, second_way, false)};
+static bool in_a_row(Coll *c, HlSimOp first, const char *first_way, HlSimOp second,
+                     const char *second_way) {
+  const SimRule rules[2] = {sim_rule(c, first, first_way, false),
+                            sim_rule(c, second, second_way, false)};
   SimPart part = {.op = first, .group = c->group, .size = c->size, .share = 1, .rule = &rules[0]};
   part.name = sim_name(c->graph, "%.*s_%s", (int)c->stem.n, c->stem.at, hl_sim_op_text(first));
   const HlSimNode *before = sim_part(c, &part, NULL);
@@ -131,7 +134,8 @@ static bool in_a_row(Coll *c, HlSimOp first, const char *first_way, HlSimOp seco
 }
 
 bool sim_make_rabenseifner(Coll *c) {
-  return in_a_row(c, HL_SIM_REDUCE_SCATTER, "recursive-halving", HL_SIM_ALL_GATHER, "recursive-doubling");
+  return in_a_row(c, HL_SIM_REDUCE_SCATTER, "recursive-halving", HL_SIM_ALL_GATHER,
+                  "recursive-doubling");
 }
 
 bool sim_make_scatter_gather(Coll *c) {
@@ -168,7 +172,8 @@ bool sim_make_tree_down(Coll *c) {
         last = sim_one_way(c, HL_SIM_RECV, "_recv_", k, c->group.at[c->me - bit],
                            edge_bytes(c, beyond(c, c->me, bit)), last);
     } else if (peer < c->group.n) {
-      last = sim_one_way(c, HL_SIM_SEND, "_send_", k, c->group.at[peer], edge_bytes(c, beyond(c, peer, bit)), last);
+      last = sim_one_way(c, HL_SIM_SEND, "_send_", k, c->group.at[peer],
+                         edge_bytes(c, beyond(c, peer, bit)), last);
     }
   }
   c->sub->root = last;
@@ -187,7 +192,8 @@ bool sim_make_tree_up(Coll *c) {
     }
     if (peer >= c->group.n)
       continue;
-    last = sim_one_way(c, HL_SIM_RECV, "_recv_", k, c->group.at[peer], edge_bytes(c, beyond(c, peer, bit)), last);
+    last = sim_one_way(c, HL_SIM_RECV, "_recv_", k, c->group.at[peer],
+                       edge_bytes(c, beyond(c, peer, bit)), last);
     if (c->node->op == HL_SIM_REDUCE)
       last = sim_reduction(c, "_reduction_", k, "_phase_", 1, last);
   }
@@ -227,7 +233,8 @@ static void star(Coll *c, HlSimOp root_does) {
     return;
   }
   for (int k = 1; k < c->group.n; k++) {
-    ends[k] = sim_one_way(c, root_does, sends ? "_send_" : "_recv_", k, c->group.at[k], edge_bytes(c, 1), NULL);
+    ends[k] = sim_one_way(c, root_does, sends ? "_send_" : "_recv_", k, c->group.at[k],
+                          edge_bytes(c, 1), NULL);
     if (c->node->op == HL_SIM_REDUCE)
       ends[k] = sim_reduction(c, "_reduction_", k, "_phase_", 1, ends[k]);
   }

@@ -16,9 +16,9 @@ typedef struct Step {
 // A subroutine being walked: first its root's walk, then the rest of its list.
 typedef struct Frame {
   const HlSimSub *sub;
-  int next;    // in its list
-  int base;    // of the stack of steps when it began
-  bool rest;   // the root is done
+  int next;   // in its list
+  int base;   // of the stack of steps when it began
+  bool rest;  // the root is done
 } Frame;
 
 typedef struct Walk {

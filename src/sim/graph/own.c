@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "sim/graph/bridge.h"
 #include "hilo/cost.h"
+#include "sim/graph/bridge.h"
 
 // --- Edges ----------------------------------------------------------------------------------------------------
 
@@ -80,7 +80,10 @@ static bool add_reducer(Bridge *b, const HlInst *inst, HlSimNode *node, double b
   double n = 0;
   for (uint32_t k = 0; k < inst->n_operands; k++)
     n += elements(inst->operands[k]->shape);
-  work->cost = (HlSimCost){.ops = n * one.flops, .bytes_in = 2 * bytes, .bytes_out = bytes, .transcendentals = n * one.transcendentals};
+  work->cost = (HlSimCost){.ops = n * one.flops,
+                           .bytes_in = 2 * bytes,
+                           .bytes_out = bytes,
+                           .transcendentals = n * one.transcendentals};
   work->cost.seconds = fmax(work->cost.ops / b->rates.flops, 3 * bytes / b->rates.bytes);
   work->inst = NULL;
   hl_sim_set_root(sub, work);
@@ -88,16 +91,20 @@ static bool add_reducer(Bridge *b, const HlInst *inst, HlSimNode *node, double b
 }
 
 // `inst` is what the node is called after, `what` the collective: the same, or what it starts.
-static HlSimNode *add_collective(Bridge *b, HlSimSub *sub, const HlInst *inst, const HlInst *what, HlSimOp op) {
+static HlSimNode *add_collective(Bridge *b, HlSimSub *sub, const HlInst *inst, const HlInst *what,
+                                 HlSimOp op) {
   const HlSimGroups *groups = groups_of(b, what);
   HlSimNode *node = groups ? bridge_node(b, sub, op, inst) : NULL;
   if (!node)
     return NULL;
-  const double bytes = what->op == HL_OP_RAGGED_ALL_TO_ALL ? (double)hl_leaf_bytes(what->operands[0]->shape) : operands_bytes(what);
+  const double bytes = what->op == HL_OP_RAGGED_ALL_TO_ALL
+                           ? (double)hl_leaf_bytes(what->operands[0]->shape)
+                           : operands_bytes(what);
   node->groups = groups;
   node->cost.bytes_in = bytes;
   node->cost.bytes_out = op == HL_SIM_ALL_GATHER ? bytes * groups->at[0].n : bytes;
-  const bool reduces = op == HL_SIM_ALL_REDUCE || op == HL_SIM_REDUCE_SCATTER || op == HL_SIM_REDUCE;
+  const bool reduces =
+      op == HL_SIM_ALL_REDUCE || op == HL_SIM_REDUCE_SCATTER || op == HL_SIM_REDUCE;
   return !reduces || what->n_calls == 0 || add_reducer(b, what, node, bytes) ? node : NULL;
 }
 
@@ -139,7 +146,8 @@ static HlStr part_name(Bridge *b, const HlInst *inst, const char *end) {
   return sim_name(b->graph, "%s%s", inst->name->text, end);
 }
 
-static HlSimNode *message(Bridge *b, HlSimSub *sub, HlSimOp op, const HlInst *inst, const char *end, const Pairs *pairs, double bytes) {
+static HlSimNode *message(Bridge *b, HlSimSub *sub, HlSimOp op, const HlInst *inst, const char *end,
+                          const Pairs *pairs, double bytes) {
   HlSimNode *node = bridge_node(b, sub, op, inst);
   if (!node)
     return NULL;
@@ -153,7 +161,8 @@ static HlSimNode *message(Bridge *b, HlSimSub *sub, HlSimOp op, const HlInst *in
 }
 
 // Some send, some receive, some do both.
-static HlSimNode *add_call_of_messages(Bridge *b, HlSimSub *sub, const HlInst *inst, const Pairs *pairs, double bytes) {
+static HlSimNode *add_call_of_messages(Bridge *b, HlSimSub *sub, const HlInst *inst,
+                                       const Pairs *pairs, double bytes) {
   HlSimNode *call = bridge_node(b, sub, HL_SIM_CALL, inst);
   if (!call)
     return NULL;
@@ -174,7 +183,9 @@ static HlSimNode *add_permute(Bridge *b, HlSimSub *sub, const HlInst *inst, cons
   HlArena *arena = hl_arena_new();
   HlSimNode *node = NULL;
   HlI64s flat;
-  const double bytes = hl_has_attr(what, HL_A_PERMUTE_SLICE_SIZES) ? (double)hl_leaf_bytes(what->operands[0]->shape) : operands_bytes(what);
+  const double bytes = hl_has_attr(what, HL_A_PERMUTE_SLICE_SIZES)
+                           ? (double)hl_leaf_bytes(what->operands[0]->shape)
+                           : operands_bytes(what);
   if (sim_device_pairs(b->cx, arena, &b->devices, what, &flat)) {
     const Pairs pairs = moving(arena, flat), all = circles(arena, &pairs);
     if (pairs.n == 0) {
@@ -198,7 +209,10 @@ static HlSimNode *add_permute(Bridge *b, HlSimSub *sub, const HlInst *inst, cons
 // --- Sends and receives -------------------------------------------------------------------------------------------
 
 static HlSimOp half_op(HlOp op) {
-  return op == HL_OP_SEND ? HL_SIM_SEND_START : op == HL_OP_SEND_DONE ? HL_SIM_SEND_DONE : op == HL_OP_RECV ? HL_SIM_RECV_START : HL_SIM_RECV_DONE;
+  return op == HL_OP_SEND        ? HL_SIM_SEND_START
+         : op == HL_OP_SEND_DONE ? HL_SIM_SEND_DONE
+         : op == HL_OP_RECV      ? HL_SIM_RECV_START
+                                 : HL_SIM_RECV_DONE;
 }
 
 static const HlInst *start_of(const HlInst *inst) {
@@ -211,7 +225,8 @@ static double payload(const HlInst *start) {
   if (start->op == HL_OP_SEND && start->n_operands > 0)
     return (double)hl_leaf_bytes(start->operands[0]->shape);
   const HlShape *shape = start->shape;
-  return (double)hl_leaf_bytes(hl_shape_is_tuple(shape) && shape->rank > 0 ? shape->element[0] : shape);
+  return (double)hl_leaf_bytes(hl_shape_is_tuple(shape) && shape->rank > 0 ? shape->element[0]
+                                                                           : shape);
 }
 
 static HlSimNode *add_host_transfer(Bridge *b, HlSimSub *sub, const HlInst *inst) {
@@ -239,10 +254,13 @@ static HlSimNode *add_half(Bridge *b, HlSimSub *sub, const HlInst *inst, HlSimNo
         node->cost.bytes_in = payload(inst);
       else if (inst->op == HL_OP_RECV_DONE)
         node->cost.bytes_out = payload(start);
-      if (start != inst && start->comp == inst->comp && nodes[start->id] && nodes[start->id]->groups)
+      if (start != inst && start->comp == inst->comp && nodes[start->id] &&
+          nodes[start->id]->groups)
         hl_sim_bond(node, nodes[start->id]);
     } else if (node && flat.n == 0 && inst == start) {
-      hl_warn(b->cx, hl_pos(inst), "%s does not say between which devices: it counts as on each device by itself", hl_op_text((HlOp)inst->op));
+      hl_warn(b->cx, hl_pos(inst),
+              "%s does not say between which devices: it counts as on each device by itself",
+              hl_op_text((HlOp)inst->op));
     }
   }
   hl_arena_free(arena);
@@ -266,10 +284,10 @@ static int64_t trips_of(Bridge *b, const HlInst *loop) {
 
 static HlSimNode *add_control(Bridge *b, HlSimSub *sub, const HlInst *inst) {
   const int64_t trips = inst->op == HL_OP_WHILE ? trips_of(b, inst) : 1;
-  const HlSimOp op = trips == 0 || inst->n_calls == 0          ? HL_SIM_NULL
-                     : inst->op == HL_OP_WHILE                  ? HL_SIM_WHILE
+  const HlSimOp op = trips == 0 || inst->n_calls == 0               ? HL_SIM_NULL
+                     : inst->op == HL_OP_WHILE                      ? HL_SIM_WHILE
                      : inst->op == HL_OP_CALL || inst->n_calls == 1 ? HL_SIM_CALL
-                                                                : HL_SIM_CONDITIONAL;
+                                                                    : HL_SIM_CONDITIONAL;
   HlSimNode *node = bridge_node(b, sub, op, inst);
   for (int k = 0; node && op != HL_SIM_NULL && k < inst->n_calls; k++) {
     HlSimSub *inner = bridge_comp(b, node, hl_called(inst, k));
@@ -301,7 +319,10 @@ static HlSimNode *add_done(Bridge *b, HlSimSub *sub, const HlInst *inst, HlSimNo
 
 static HlSimNode *add_work(Bridge *b, HlSimSub *sub, const HlInst *inst, const HlInst *what) {
   const HlOp op = (HlOp)what->op;
-  const HlSimOp as = op == HL_OP_INFEED ? HL_SIM_INFEED : op == HL_OP_OUTFEED ? HL_SIM_OUTFEED : hl_op_is(op, HL_T_WIRE | HL_T_GIVEN) ? HL_SIM_NULL : HL_SIM_DELAY;
+  const HlSimOp as = op == HL_OP_INFEED                     ? HL_SIM_INFEED
+                     : op == HL_OP_OUTFEED                  ? HL_SIM_OUTFEED
+                     : hl_op_is(op, HL_T_WIRE | HL_T_GIVEN) ? HL_SIM_NULL
+                                                            : HL_SIM_DELAY;
   HlSimNode *node = bridge_node(b, sub, as, inst);
   if (node && as != HL_SIM_NULL)
     node->cost = bridge_cost(b, what);
@@ -311,7 +332,8 @@ static HlSimNode *add_work(Bridge *b, HlSimSub *sub, const HlInst *inst, const H
 static HlSimNode *add(Bridge *b, HlSimSub *sub, const HlInst *inst, HlSimNode **nodes) {
   const HlInst *wrapped = inst->op == HL_OP_ASYNC_START ? hl_async_wrapped(NULL, inst) : NULL;
   const HlInst *what = wrapped ? wrapped : inst;
-  const HlOp op = hl_op_half((HlOp)what->op) == HL_HALF_START ? hl_op_plain((HlOp)what->op) : (HlOp)what->op;
+  const HlOp op =
+      hl_op_half((HlOp)what->op) == HL_HALF_START ? hl_op_plain((HlOp)what->op) : (HlOp)what->op;
   HlSimOp as;
   switch ((HlOp)inst->op) {
   case HL_OP_WHILE:

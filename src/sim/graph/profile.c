@@ -8,7 +8,15 @@
 #include "base/number.h"
 #include "sim/graph/graph.h"
 
-enum { CATEGORY = 1, OP_TEXT = 2, OCCURRENCES = 4, SELF_TIME = 8, ARITHMETIC = 12, TRAFFIC = 13, COLUMNS = 14 };
+enum {
+  CATEGORY = 1,
+  OP_TEXT = 2,
+  OCCURRENCES = 4,
+  SELF_TIME = 8,
+  ARITHMETIC = 12,
+  TRAFFIC = 13,
+  COLUMNS = 14
+};
 
 struct HlSimProfile {
   HlArena *arena;
@@ -20,8 +28,8 @@ typedef struct Csv {
   HlCx *cx;
   const HlSource *source;
   HlStr rest;
-  HlBuf field;       // of the row, each ended by a NUL
-  VEC(size_t) at;    // where each begins in `field`
+  HlBuf field;     // of the row, each ended by a NUL
+  VEC(size_t) at;  // where each begins in `field`
 } Csv;
 
 static HlPos here(const Csv *csv, const char *at) {
@@ -71,7 +79,9 @@ static bool number(const Csv *csv, HlPos pos, int column, const char *what, doub
   char *end;
   const char *text = field(csv, column);
   *out = base_read_double(text, &end);
-  return (end > text && !*end) || hl_error(csv->cx, pos, "column %d, %s, is '%.40s': expected a number", column + 1, what, text);
+  return (end > text && !*end) ||
+         hl_error(csv->cx, pos, "column %d, %s, is '%.40s': expected a number", column + 1, what,
+                  text);
 }
 
 static uint64_t name_hash(HlStr name) {
@@ -97,21 +107,28 @@ static HlStr op_name(const char *text) {
   return (HlStr){text, strcspn(text, " ")};
 }
 
-static bool add_row(const Csv *csv, HlPos pos, HlSimProfile *out, int64_t replicas, HlSimCompat compat) {
+static bool add_row(const Csv *csv, HlPos pos, HlSimProfile *out, int64_t replicas,
+                    HlSimCompat compat) {
   double occurrences, micros, gigaflops, bandwidth;
   if (csv->at.n < COLUMNS)
-    return hl_error(csv->cx, pos, "a row with %d columns: expected %d or more, as TPU profilers write them", csv->at.n, COLUMNS);
+    return hl_error(csv->cx, pos,
+                    "a row with %d columns: expected %d or more, as TPU profilers write them",
+                    csv->at.n, COLUMNS);
   if (strcmp(field(csv, CATEGORY), "unknown") == 0)
     return true;
-  if (!number(csv, pos, OCCURRENCES, "occurrences", &occurrences) || !number(csv, pos, SELF_TIME, "average self time", &micros) ||
-      !number(csv, pos, ARITHMETIC, "GFLOP/s", &gigaflops) || !number(csv, pos, TRAFFIC, "GiB/s", &bandwidth))
+  if (!number(csv, pos, OCCURRENCES, "occurrences", &occurrences) ||
+      !number(csv, pos, SELF_TIME, "average self time", &micros) ||
+      !number(csv, pos, ARITHMETIC, "GFLOP/s", &gigaflops) ||
+      !number(csv, pos, TRAFFIC, "GiB/s", &bandwidth))
     return false;
   const HlStr name = op_name(field(csv, OP_TEXT));
   if (hl_sim_profile_find(out, name))
-    return hl_error(csv->cx, pos, "%.*s has a row already", (int)(name.n < 80 ? name.n : 80), name.at);
+    return hl_error(csv->cx, pos, "%.*s has a row already", (int)(name.n < 80 ? name.n : 80),
+                    name.at);
   const double giga = compat == HL_SIM_PARAGRAPH ? 1e9 : 1073741824.0;
   const HlSimProfileRow row = {.name = {hl_arena_strndup(out->arena, name.at, name.n), name.n},
-                               .category = hl_str(hl_arena_printf(out->arena, "%s", field(csv, CATEGORY))),
+                               .category =
+                                   hl_str(hl_arena_printf(out->arena, "%s", field(csv, CATEGORY))),
                                .occurrences = (int64_t)occurrences / replicas,
                                .seconds = micros * 1e-6,
                                .flops = gigaflops * micros * 1000,
@@ -126,7 +143,8 @@ static bool check_header(const Csv *csv, HlPos pos) {
          hl_error(csv->cx, pos, "expected the header of a profile: Rank, Category, HLO op, ...");
 }
 
-HlSimProfile *hl_sim_profile_read(HlCx *cx, HlSource *source, int64_t replicas, HlSimCompat compat) {
+HlSimProfile *hl_sim_profile_read(HlCx *cx, HlSource *source, int64_t replicas,
+                                  HlSimCompat compat) {
   HlArena *arena = hl_arena_new();
   HlSimProfile *out = HL_NEW(arena, HlSimProfile);
   *out = (HlSimProfile){.arena = arena, .by_name = {.arena = arena}};

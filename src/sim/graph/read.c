@@ -15,7 +15,7 @@
 
 // What the edges of a node are, as they stand in the file.
 typedef struct Edges {
-  int64_t id;      // that others name it by
+  int64_t id;  // that others name it by
   HlSimNode *node;
   HlStr message;   // the whole node
   int64_t bonded;  // 0: none
@@ -29,8 +29,8 @@ typedef struct Reader {
   bool renumber;
   int depth;
   int64_t n_nodes;
-  uint64_t told;         // fields already named in a warning, by kind of message
-  uint32_t *seen;        // by serial: 1 + that of the last node that had it as operand
+  uint64_t told;   // fields already named in a warning, by kind of message
+  uint32_t *seen;  // by serial: 1 + that of the last node that had it as operand
   uint32_t n_seen;
 } Reader;
 
@@ -63,7 +63,12 @@ static double number_of(const WireField *field) {
 
 // The bytes of the character that begins here; 0: it is none.
 static int utf_length(const unsigned char *at, size_t n) {
-  const int length = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+  const int length = at[0] < 0x80   ? 1
+                     : at[0] < 0xc2 ? 0
+                     : at[0] < 0xe0 ? 2
+                     : at[0] < 0xf0 ? 3
+                     : at[0] < 0xf5 ? 4
+                                    : 0;
   if ((size_t)length > n)
     return 0;
   for (int k = 1; k < length; k++)
@@ -87,7 +92,8 @@ static bool is_utf(HlStr text) {
 static bool read_text(Reader *r, const WireField *field, HlStr *out) {
   if (!is_utf(field->bytes))
     return hl_error(r->cx, at(r, field->start), "a name is not valid UTF-8");
-  *out = (HlStr){hl_arena_strndup(r->graph->arena, field->bytes.at, field->bytes.n), field->bytes.n};
+  *out =
+      (HlStr){hl_arena_strndup(r->graph->arena, field->bytes.at, field->bytes.n), field->bytes.n};
   return true;
 }
 
@@ -197,11 +203,16 @@ static bool read_op(Reader *r, const WireField *field, HlSimNode *node) {
 static bool read_scalar(Reader *r, const WireField *field, HlSimNode *node, Edges *edges,
                         bool *known) {
   static const int types[] = {
-      [NODE_NAME] = WIRE_BYTES,          [NODE_OP] = WIRE_BYTES,
-      [NODE_ID] = WIRE_VARINT,           [NODE_OPS] = WIRE_FIXED64,
-      [NODE_BYTES_IN] = WIRE_FIXED64,    [NODE_BYTES_OUT] = WIRE_FIXED64,
-      [NODE_TRANSCENDENTALS] = WIRE_FIXED64, [NODE_SECONDS] = WIRE_FIXED64,
-      [NODE_BONDED] = WIRE_VARINT,       [NODE_TAG] = WIRE_VARINT,
+      [NODE_NAME] = WIRE_BYTES,
+      [NODE_OP] = WIRE_BYTES,
+      [NODE_ID] = WIRE_VARINT,
+      [NODE_OPS] = WIRE_FIXED64,
+      [NODE_BYTES_IN] = WIRE_FIXED64,
+      [NODE_BYTES_OUT] = WIRE_FIXED64,
+      [NODE_TRANSCENDENTALS] = WIRE_FIXED64,
+      [NODE_SECONDS] = WIRE_FIXED64,
+      [NODE_BONDED] = WIRE_VARINT,
+      [NODE_TAG] = WIRE_VARINT,
   };
   *known = field->number < HL_COUNT_OF(types) && field->type == types[field->number];
   if (!*known)
@@ -234,8 +245,8 @@ static bool read_node(Reader *r, HlStr message, HlSimSub *sub, Edges *out) {
   const int64_t limit = hl_cx_limits(r->cx)->instructions;
   const HlPos pos = at(r, message.at);
   if (++r->n_nodes > limit)
-    return hl_error_kind(r->cx, HL_LIMIT, pos, "more than %" PRId64 " instructions (limit instructions)",
-                         limit);
+    return hl_error_kind(r->cx, HL_LIMIT, pos,
+                         "more than %" PRId64 " instructions (limit instructions)", limit);
   HlSimNode *node = sim_new_node(sub, HL_SIM_OP_COUNT, (HlStr){"", 0}, 0);
   *out = (Edges){.node = node, .message = message};
   HlStr rest = message;
@@ -247,8 +258,9 @@ static bool read_node(Reader *r, HlStr message, HlSimSub *sub, Edges *out) {
       return false;
     n_groups += field.number == NODE_GROUPS && field.type == WIRE_BYTES;
     n_subs += field.number == NODE_SUBS && field.type == WIRE_BYTES;
-    known = known || (field.number == NODE_OPERANDS && is_ids(&field)) ||
-            ((field.number == NODE_GROUPS || field.number == NODE_SUBS) && field.type == WIRE_BYTES);
+    known =
+        known || (field.number == NODE_OPERANDS && is_ids(&field)) ||
+        ((field.number == NODE_GROUPS || field.number == NODE_SUBS) && field.type == WIRE_BYTES);
     if (!known)
       skip(r, IN_NODE, &field);
   }
@@ -332,7 +344,8 @@ static bool connect_one(Reader *r, const EdgeList *list, const Edges *to, Ids *i
                     (int)to->node->name.n, to->node->name.at, to->bonded);
   if (bonded)
     hl_sim_bond(to->node, bonded);
-  to->node->is_async_done = bonded && to->node->op == HL_SIM_NULL && sim_class(bonded) != HL_SIM_PROTOCOL;
+  to->node->is_async_done =
+      bonded && to->node->op == HL_SIM_NULL && sim_class(bonded) != HL_SIM_PROTOCOL;
   return true;
 }
 
@@ -376,16 +389,17 @@ static bool find_root(Reader *r, HlPos pos, HlSimSub *sub, int64_t root, const E
   for (int k = 0; k < edges->n; k++)
     if (edges->at[k].id == root)
       sub->root = edges->at[k].node;
-  return sub->root || hl_error(r->cx, pos, "subroutine %.*s has no instruction %" PRId64 ", its root",
-                               (int)sub->name.n, sub->name.at, root);
+  return sub->root ||
+         hl_error(r->cx, pos, "subroutine %.*s has no instruction %" PRId64 ", its root",
+                  (int)sub->name.n, sub->name.at, root);
 }
 
 static bool read_sub(Reader *r, HlStr message, HlSimNode *caller) {
   const int limit = hl_cx_limits(r->cx)->nesting;
   const HlPos pos = at(r, message.at);
   if (++r->depth > limit)
-    return hl_error_kind(r->cx, HL_LIMIT, pos, "subroutines are nested deeper than %d (limit nesting)",
-                         limit);
+    return hl_error_kind(r->cx, HL_LIMIT, pos,
+                         "subroutines are nested deeper than %d (limit nesting)", limit);
   HlSimSub *sub = sim_new_sub(r->graph, caller, (HlStr){"", 0});
   sub->probability = 0;
   sub->count = 0;
@@ -484,13 +498,16 @@ static bool is_binary_graph(HlStr bytes) {
   WireField field, inner;
   bool entry = false;
   while (wire_next(&bytes, &field)) {
-    if (field.number > GRAPH_ENTRY || (field.type == WIRE_VARINT) != (field.number == GRAPH_PROCESSOR))
+    if (field.number > GRAPH_ENTRY ||
+        (field.type == WIRE_VARINT) != (field.number == GRAPH_PROCESSOR))
       return false;
     if (field.number != GRAPH_ENTRY)
       continue;
     HlStr rest = field.bytes;
     while (wire_next(&rest, &inner) && inner.number < SUB_NODES)
-      if (inner.type != (inner.number == SUB_NAME ? WIRE_BYTES : inner.number == SUB_PROBABILITY ? WIRE_FIXED64 : WIRE_VARINT))
+      if (inner.type != (inner.number == SUB_NAME          ? WIRE_BYTES
+                         : inner.number == SUB_PROBABILITY ? WIRE_FIXED64
+                                                           : WIRE_VARINT))
         return false;
     entry = true;
   }
@@ -507,9 +524,12 @@ static bool is_text_graph(HlStr bytes) {
         k++;
   bool begins = false;
   for (int j = 0; j < HL_COUNT_OF(words); j++)
-    begins = begins || (bytes.n - k >= strlen(words[j]) && memcmp(bytes.at + k, words[j], strlen(words[j])) == 0);
-  for (const char *at = bytes.at + k, *end = bytes.at + bytes.n; begins && (at = memchr(at, 'e', (size_t)(end - at))); at++)
-    if ((size_t)(end - at) >= sizeof entry - 1 && memcmp(at, entry, sizeof entry - 1) == 0 && (at == bytes.at || is_space(at[-1])))
+    begins = begins || (bytes.n - k >= strlen(words[j]) &&
+                        memcmp(bytes.at + k, words[j], strlen(words[j])) == 0);
+  for (const char *at = bytes.at + k, *end = bytes.at + bytes.n;
+       begins && (at = memchr(at, 'e', (size_t)(end - at))); at++)
+    if ((size_t)(end - at) >= sizeof entry - 1 && memcmp(at, entry, sizeof entry - 1) == 0 &&
+        (at == bytes.at || is_space(at[-1])))
       return true;
   return false;
 }

@@ -39,8 +39,12 @@ static bool two_rings(Coll *c, HlSimOp op) {
   for (int k = 0; k < c->group.n; k++)
     reversed[k] = c->group.at[c->group.n - 1 - k];
   const SimRule rule = sim_rule(c, op, "unidir-ring", false);
-  SimPart part = {.op = op, .name = sim_join(c->graph, c->stem, hl_str("_cw")), .group = c->group,
-                  .size = c->size / 2, .share = 0.5, .rule = &rule};
+  SimPart part = {.op = op,
+                  .name = sim_join(c->graph, c->stem, hl_str("_cw")),
+                  .group = c->group,
+                  .size = c->size / 2,
+                  .share = 0.5,
+                  .rule = &rule};
   const HlSimNode *cw = sim_part(c, &part, barrier);
   part.name = sim_join(c->graph, c->stem, hl_str("_ccw"));
   part.group.at = reversed;
@@ -97,10 +101,18 @@ static HlSimNode *one_side(Coll *c, const Side *side, int step, const HlSimNode 
 
 static HlSimNode *line_step(Coll *c, int step, HlSimNode *last) {
   const int n = c->group.n;
-  const Side down = {sim_member(c, c->me - 1), sends_down(c->me, step, n), sends_up(c->me - 1, step, n),
-                     {"_ccw_send_", "_ccw_recv_", "_ccw_sendrecv_"}, "_ccw_reduction_", "_ccw_phase_"};
-  const Side up = {sim_member(c, c->me + 1), sends_up(c->me, step, n), sends_down(c->me + 1, step, n),
-                   {"_cw_send_", "_cw_recv_", "_cw_sendrecv_"}, "_cw_reduction_", "_cw_phase_"};
+  const Side down = {sim_member(c, c->me - 1),
+                     sends_down(c->me, step, n),
+                     sends_up(c->me - 1, step, n),
+                     {"_ccw_send_", "_ccw_recv_", "_ccw_sendrecv_"},
+                     "_ccw_reduction_",
+                     "_ccw_phase_"};
+  const Side up = {sim_member(c, c->me + 1),
+                   sends_up(c->me, step, n),
+                   sends_down(c->me + 1, step, n),
+                   {"_cw_send_", "_cw_recv_", "_cw_sendrecv_"},
+                   "_cw_reduction_",
+                   "_cw_phase_"};
   HlSimNode *ccw = one_side(c, &down, step, last);
   HlSimNode *cw = one_side(c, &up, step, last);
   if (!ccw || !cw)
@@ -138,7 +150,11 @@ bool sim_make_two_steps(Coll *c) {
     return false;
   const SimRule scatter = sim_rule(c, HL_SIM_REDUCE_SCATTER, text, grid);
   const SimRule gather = sim_rule(c, HL_SIM_ALL_GATHER, text, grid);
-  SimPart part = {.op = HL_SIM_REDUCE_SCATTER, .group = c->group, .size = c->size, .share = 1, .rule = &scatter};
+  SimPart part = {.op = HL_SIM_REDUCE_SCATTER,
+                  .group = c->group,
+                  .size = c->size,
+                  .share = 1,
+                  .rule = &scatter};
   part.name = sim_join(c->graph, c->stem, hl_str("_reduce-scatter"));
   const HlSimNode *first = sim_part(c, &part, barrier);
   part.op = HL_SIM_ALL_GATHER;
@@ -154,8 +170,8 @@ bool sim_make_dissemination(Coll *c) {
   HlSimNode *last = NULL;
   int k = 0;
   for (int64_t offset = 1; offset < c->group.n; offset *= 2, k++) {
-    last = sim_exchange(c, "_sendrecv_", k, sim_member(c, c->me + offset), sim_member(c, c->me - offset),
-                        c->size, last);
+    last = sim_exchange(c, "_sendrecv_", k, sim_member(c, c->me + offset),
+                        sim_member(c, c->me - offset), c->size, last);
     last = sim_reduction(c, "_reduction_", k, "_iteration_", 1, last);
   }
   c->sub->root = last;
@@ -175,11 +191,14 @@ bool sim_make_nothing(Coll *c) {
 
 static bool coordinate(Coll *c) {
   const int n = c->group.n;
-  HlSimNode **heard = HL_ARRAY(c->graph->arena, HlSimNode *, n), **told = HL_ARRAY(c->graph->arena, HlSimNode *, n);
+  HlSimNode **heard = HL_ARRAY(c->graph->arena, HlSimNode *, n),
+            **told = HL_ARRAY(c->graph->arena, HlSimNode *, n);
   for (int k = 1; k < n; k++)
-    heard[k] = sim_one_way(c, HL_SIM_RECV, "_coordinator_recv_from_", c->group.at[k], c->group.at[k], 0, NULL);
+    heard[k] = sim_one_way(c, HL_SIM_RECV, "_coordinator_recv_from_", c->group.at[k],
+                           c->group.at[k], 0, NULL);
   for (int k = 1; k < n; k++) {
-    told[k] = sim_one_way(c, HL_SIM_SEND, "_coordinator_send_to_", c->group.at[k], c->group.at[k], 0, NULL);
+    told[k] = sim_one_way(c, HL_SIM_SEND, "_coordinator_send_to_", c->group.at[k], c->group.at[k],
+                          0, NULL);
     for (int j = 1; j < n; j++)
       sim_push_operand(told[k], heard[j]);
   }
@@ -204,7 +223,8 @@ bool sim_make_barrier_dissemination(Coll *c) {
   HlSimNode *last = NULL;
   int k = 0;
   for (int64_t offset = 1; offset < c->group.n; offset *= 2, k++)
-    last = sim_exchange(c, "_sendrecv_", k, sim_member(c, c->me - offset), sim_member(c, c->me + offset), 0, last);
+    last = sim_exchange(c, "_sendrecv_", k, sim_member(c, c->me - offset),
+                        sim_member(c, c->me + offset), 0, last);
   c->sub->root = last;
   return true;
 }

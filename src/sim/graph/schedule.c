@@ -72,9 +72,14 @@ static void list_inner(SimSchedule *s, const SimSubs *subs) {
   map_free(&place);
 }
 
-bool schedule_begin(SimSchedule *s, HlCx *cx, const HlSimGraph *graph, const HlSimRunOptions *options) {
-  *s = (SimSchedule){.cx = cx, .graph = graph, .compat = options->compat, .branches = options->branches,
-                     .log = options->log, .keep_zeros = options->keep_zeros};
+bool schedule_begin(SimSchedule *s, HlCx *cx, const HlSimGraph *graph,
+                    const HlSimRunOptions *options) {
+  *s = (SimSchedule){.cx = cx,
+                     .graph = graph,
+                     .compat = options->compat,
+                     .branches = options->branches,
+                     .log = options->log,
+                     .keep_zeros = options->keep_zeros};
   if (!sim_validate_kind(cx, graph, false, false))
     return false;
   s->arena = hl_arena_new();
@@ -111,7 +116,8 @@ static void reset_sub(SimSchedule *s, int k, bool counts) {
     sub->left = sub->sub->count;
   for (int j = 0; j < sub->sub->n_nodes; j++) {
     const HlSimNode *node = sub->sub->nodes[j];
-    *run_of(s, node) = (SimNodeRun){.state = node->n_operands > 0 ? SIM_BLOCKED : SIM_FREE, .waiting = node->n_operands};
+    *run_of(s, node) = (SimNodeRun){.state = node->n_operands > 0 ? SIM_BLOCKED : SIM_FREE,
+                                    .waiting = node->n_operands};
     for (int i = 0; i < node->n_subs; i++)
       reset_sub(s, s->inner_list[s->inner[node->serial] + i], true);
   }
@@ -212,7 +218,8 @@ static int pick(SimSchedule *s, const HlSimNode *node, bool again) {
   if (node->op == HL_SIM_WHILE)
     return pick_of_loop(s, node);
   if (node->op == HL_SIM_CALL)
-    while (k < node->n_subs - 1 && (inner_of(s, node, k)->finished || inner_of(s, node, k)->left <= 0))
+    while (k < node->n_subs - 1 &&
+           (inner_of(s, node, k)->finished || inner_of(s, node, k)->left <= 0))
       k++;
   return k;
 }
@@ -244,7 +251,8 @@ static void prepare(SimSchedule *s, const HlSimNode *node) {
   SimSubRun *sub = inner_of(s, node, k);
   if (sub->left > 0 && !sub->finished) {
     sub->begun = is_own(s) ? (again ? s->now : run->ready) : s->now;
-    push(s, (SimStep){.kind = STEP_SUB, .sub = s->inner_list[s->inner[node->serial] + k], .at = -1});
+    push(s,
+         (SimStep){.kind = STEP_SUB, .sub = s->inner_list[s->inner[node->serial] + k], .at = -1});
   } else {
     push(s, (SimStep){.kind = STEP_FINISH, .node = node, .time = s->now});
   }

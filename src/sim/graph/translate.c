@@ -88,16 +88,16 @@ static bool make(Coll *c) {
   c->stem = sim_name(c->graph, "%.*s_%s", (int)c->name.n, c->name.at, how->text);
   c->sub = sim_new_sub(c->graph, c->node, c->stem);
   if (how->options & SIM_POWER && c->group.n & (c->group.n - 1))
-    return hl_error(c->cx, (HlPos){0}, "%.*s has %d members: %s takes a power of two", (int)c->name.n,
-                    c->name.at, c->group.n, how->text);
+    return hl_error(c->cx, (HlPos){0}, "%.*s has %d members: %s takes a power of two",
+                    (int)c->name.n, c->name.at, c->group.n, how->text);
   if (how->options & SIM_GRID && !sim_check_grid(c))
     return false;
   if (!how->make(c))
     return false;
   const bool empty = c->sub->n_nodes == 0;
   if (!c->sub->root && (!empty || (c->compat == HL_SIM_PARAGRAPH && how->make != sim_make_nothing)))
-    return hl_error(c->cx, (HlPos){0}, "%s makes no end of %.*s, whose group has %d member%s", how->text,
-                    (int)c->name.n, c->name.at, c->group.n, c->group.n == 1 ? "" : "s");
+    return hl_error(c->cx, (HlPos){0}, "%s makes no end of %.*s, whose group has %d member%s",
+                    how->text, (int)c->name.n, c->name.at, c->group.n, c->group.n == 1 ? "" : "s");
   c->node->n_subs = 0;  // the reducer
   c->node->subs = NULL;
   if (!empty)
@@ -110,8 +110,14 @@ HlSimNode *sim_part(Coll *c, const SimPart *part, const HlSimNode *after) {
   node->cost.bytes_out = part->size;
   sim_set_group(node, part->group);
   sim_after(node, after);
-  Coll inner = {.cx = c->cx, .graph = c->graph, .compat = c->compat, .rule = part->rule, .node = node,
-                .name = part->name, .group = part->group, .size = part->size};
+  Coll inner = {.cx = c->cx,
+                .graph = c->graph,
+                .compat = c->compat,
+                .rule = part->rule,
+                .node = node,
+                .name = part->name,
+                .group = part->group,
+                .size = part->size};
   inner.me = hl_i64s_find(part->group, c->graph->processor);
   if (c->reducer && part->op != HL_SIM_ALL_GATHER && part->op != HL_SIM_BARRIER)
     inner.reducer = part->share == 1 ? c->reducer
@@ -138,8 +144,11 @@ bool sim_barrier(Coll *c, HlStr name, HlSimNode **out) {
   if (!c->rule->barrier)
     return true;
   const SimRule rule = {.how = c->rule->barrier};
-  *out = sim_part(c, &(SimPart){.op = HL_SIM_BARRIER, .name = sim_join(c->graph, name, hl_str("_barrier")),
-                                .group = c->group, .rule = &rule},
+  *out = sim_part(c,
+                  &(SimPart){.op = HL_SIM_BARRIER,
+                             .name = sim_join(c->graph, name, hl_str("_barrier")),
+                             .group = c->group,
+                             .rule = &rule},
                   NULL);
   return *out != NULL;
 }
@@ -155,20 +164,27 @@ static bool check_subs(HlCx *cx, HlSimCompat compat, const HlSimNode *node) {
   const bool may = wants || node->op == HL_SIM_REDUCE;
   if (node->n_subs == 0 ? !wants || compat == HL_SIM_OWN : may && node->n_subs == 1)
     return true;
-  return hl_error(cx, (HlPos){0}, "%s %.*s has %d subroutines: expected %s", hl_sim_op_text(sim_op(node)),
-                  (int)node->name.n, node->name.at, node->n_subs,
+  return hl_error(cx, (HlPos){0}, "%s %.*s has %d subroutines: expected %s",
+                  hl_sim_op_text(sim_op(node)), (int)node->name.n, node->name.at, node->n_subs,
                   wants ? "one, which reduces" : "none");
 }
 
 bool sim_apply(HlCx *cx, HlSimCompat compat, HlSimNode *node, const SimRule *rule) {
   if (!node->groups || node->groups->n != 1)
-    return hl_error(cx, (HlPos){0}, "%s %.*s has %d groups: expected one", hl_sim_op_text(sim_op(node)),
-                    (int)node->name.n, node->name.at, node->groups ? node->groups->n : 0);
+    return hl_error(cx, (HlPos){0}, "%s %.*s has %d groups: expected one",
+                    hl_sim_op_text(sim_op(node)), (int)node->name.n, node->name.at,
+                    node->groups ? node->groups->n : 0);
   if (!check_subs(cx, compat, node))
     return false;
   HlSimGraph *graph = node->sub->graph;
-  Coll c = {.cx = cx, .graph = graph, .compat = compat, .rule = rule, .node = node, .name = node->name,
-            .group = node->groups->at[0], .size = node->cost.bytes_out};
+  Coll c = {.cx = cx,
+            .graph = graph,
+            .compat = compat,
+            .rule = rule,
+            .node = node,
+            .name = node->name,
+            .group = node->groups->at[0],
+            .size = node->cost.bytes_out};
   c.me = hl_i64s_find(c.group, graph->processor);
   c.reducer = node->n_subs > 0 ? node->subs[0] : NULL;
   if (sim_class(node) == HL_SIM_COLLECTIVE && c.me < 0)
@@ -203,6 +219,6 @@ static bool run_pass(HlCx *cx, HlSimGraph *graph, const HlSimTranslation *t, boo
 }
 
 bool hl_sim_translate(HlCx *cx, HlSimGraph *graph, const HlSimTranslation *t) {
-  return run_pass(cx, graph, t, true) && run_pass(cx, graph, t, false) && hl_sim_apply_tags(cx, graph) &&
-         sim_validate_kind(cx, graph, false, true);
+  return run_pass(cx, graph, t, true) && run_pass(cx, graph, t, false) &&
+         hl_sim_apply_tags(cx, graph) && sim_validate_kind(cx, graph, false, true);
 }

@@ -22,10 +22,10 @@ typedef struct SimAlgorithm {
 
 // What a configuration says of one opcode.
 typedef struct SimRule {
-  const SimAlgorithm *how;         // NULL: it stays as it is
-  const SimAlgorithm *barrier;     // before it; NULL: none
-  int64_t width[2], concentration; // the grid
-  bool local;                      // processors of a node exchange in the same step as their neighbours
+  const SimAlgorithm *how;          // NULL: it stays as it is
+  const SimAlgorithm *barrier;      // before it; NULL: none
+  int64_t width[2], concentration;  // the grid
+  bool local;  // processors of a node exchange in the same step as their neighbours
 } SimRule;
 
 struct HlSimTranslation {
@@ -46,8 +46,8 @@ struct Coll {
   HlSimCompat compat;
   const SimRule *rule;
   HlSimNode *node;
-  HlSimSub *sub;            // what is written: it stands in the node afterwards
-  HlStr name, stem;         // the node's; with the algorithm's behind it
+  HlSimSub *sub;     // what is written: it stands in the node afterwards
+  HlStr name, stem;  // the node's; with the algorithm's behind it
   HlI64s group;
   int me;                   // in the group
   double size;              // bytes of the whole
@@ -55,12 +55,16 @@ struct Coll {
 };
 
 // Nodes of the subroutine: NAME, words and, if it is not negative, a number. `after` NULL: depends on nothing.
-HlSimNode *sim_step(Coll *c, HlSimOp op, HlStr name, const char *words, int64_t number, const HlSimNode *after);
-HlSimNode *sim_exchange(Coll *c, const char *words, int64_t number, int64_t from, int64_t to, double bytes, const HlSimNode *after);
+HlSimNode *sim_step(Coll *c, HlSimOp op, HlStr name, const char *words, int64_t number,
+                    const HlSimNode *after);
+HlSimNode *sim_exchange(Coll *c, const char *words, int64_t number, int64_t from, int64_t to,
+                        double bytes, const HlSimNode *after);
 // A message one way. ParaGraph notes the bytes on the side where its protocol does not look.
-HlSimNode *sim_one_way(Coll *c, HlSimOp op, const char *words, int64_t number, int64_t peer, double bytes, const HlSimNode *after);
+HlSimNode *sim_one_way(Coll *c, HlSimOp op, const char *words, int64_t number, int64_t peer,
+                       double bytes, const HlSimNode *after);
 // A call of the reducer, for a part of the data; `after` itself where there is nothing to reduce with.
-HlSimNode *sim_reduction(Coll *c, const char *words, int64_t number, const char *phase, double part, HlSimNode *after);
+HlSimNode *sim_reduction(Coll *c, const char *words, int64_t number, const char *phase, double part,
+                         HlSimNode *after);
 HlSimNode *sim_null_root(Coll *c, HlStr name, const char *words, int64_t number);
 void sim_after(HlSimNode *node, const HlSimNode *before);  // NULL: nothing
 
@@ -70,7 +74,7 @@ typedef struct SimPart {
   HlStr name;
   HlI64s group;
   double size;
-  double share;       // of the reducer: its cost is scaled before
+  double share;  // of the reducer: its cost is scaled before
   const SimRule *rule;
 } SimPart;
 // NULL after reporting.

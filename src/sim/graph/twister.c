@@ -9,7 +9,8 @@ enum { M = 156 };
 void twister_seed(Twister *t, uint64_t seed) {
   t->state[0] = seed;
   for (int k = 1; k < TWISTER_N; k++)
-    t->state[k] = UINT64_C(6364136223846793005) * (t->state[k - 1] ^ t->state[k - 1] >> 62) + (uint64_t)k;
+    t->state[k] =
+        UINT64_C(6364136223846793005) * (t->state[k - 1] ^ t->state[k - 1] >> 62) + (uint64_t)k;
   t->at = TWISTER_N;
 }
 
@@ -23,14 +24,16 @@ static void generate(const uint32_t *seeds, uint32_t s, uint32_t *words, uint32_
   for (uint32_t k = 0; k < n; k++)
     words[k] = 0x8b8b8b8bu;
   for (uint32_t k = 0; k < m; k++) {
-    const uint32_t r1 = 1664525u * scramble(words[k % n] ^ words[(k + p) % n] ^ words[(k + n - 1) % n]);
+    const uint32_t r1 =
+        1664525u * scramble(words[k % n] ^ words[(k + p) % n] ^ words[(k + n - 1) % n]);
     const uint32_t r2 = r1 + (k == 0 ? s : k <= s ? k % n + seeds[k - 1] : k % n);
     words[(k + p) % n] += r1;
     words[(k + q) % n] += r2;
     words[k % n] = r2;
   }
   for (uint32_t k = m; k < m + n; k++) {
-    const uint32_t r3 = 1566083941u * scramble(words[k % n] + words[(k + p) % n] + words[(k + n - 1) % n]);
+    const uint32_t r3 =
+        1566083941u * scramble(words[k % n] + words[(k + p) % n] + words[(k + n - 1) % n]);
     const uint32_t r4 = r3 - k % n;
     words[(k + p) % n] ^= r3;
     words[(k + q) % n] ^= r4;
@@ -50,7 +53,8 @@ void twister_seed_pair(Twister *t, uint64_t seed) {
 static void refill(Twister *t) {
   uint64_t *x = t->state;
   for (int k = 0; k < TWISTER_N; k++) {
-    const uint64_t y = (x[k] & UINT64_C(0xffffffff80000000)) | (x[(k + 1) % TWISTER_N] & 0x7fffffffu);
+    const uint64_t y =
+        (x[k] & UINT64_C(0xffffffff80000000)) | (x[(k + 1) % TWISTER_N] & 0x7fffffffu);
     x[k] = x[(k + M) % TWISTER_N] ^ y >> 1 ^ (y & 1 ? UINT64_C(0xb5026f5aa96619e9) : 0);
   }
   t->at = 0;

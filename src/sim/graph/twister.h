@@ -10,9 +10,9 @@ typedef struct Twister {
   int at;
 } Twister;
 
-void twister_seed(Twister *t, uint64_t seed);        // 5489: as C++ begins without a seed
-void twister_seed_pair(Twister *t, uint64_t seed);   // through std::seed_seq of its two halves
+void twister_seed(Twister *t, uint64_t seed);       // 5489: as C++ begins without a seed
+void twister_seed_pair(Twister *t, uint64_t seed);  // through std::seed_seq of its two halves
 uint64_t twister_u64(Twister *t);
-double twister_unit(Twister *t);                     // in [0, 1), as std::generate_canonical has it
+double twister_unit(Twister *t);  // in [0, 1), as std::generate_canonical has it
 
 #endif

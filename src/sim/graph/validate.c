@@ -83,8 +83,8 @@ static void check_groups_composite(Check *c, const HlSimNode *node) {
     return;
   for (int k = 0; node->groups && k < node->groups->n; k++)
     if (node->groups->at[k].n != size)
-      wrong(c, node, "each group of %s has %d processors, not %d", hl_sim_op_text(sim_op(node)), size,
-            node->groups->at[k].n);
+      wrong(c, node, "each group of %s has %d processors, not %d", hl_sim_op_text(sim_op(node)),
+            size, node->groups->at[k].n);
 }
 
 // The rules of ParaGraph ask that a processor is no peer of itself.
@@ -151,7 +151,8 @@ static void check_sub(Check *c, const HlSimSub *sub) {
   if (!loop && sub->count != 1)
     wrong_sub(c, sub, "its execution count is %lld, not 1", (long long)sub->count);
   if (loop && sub->count < 1)
-    wrong_sub(c, sub, "its execution count is %lld: a loop runs at least once", (long long)sub->count);
+    wrong_sub(c, sub, "its execution count is %lld: a loop runs at least once",
+              (long long)sub->count);
 }
 
 // Ids that are given one after the other are marked in a table, others in a map.
@@ -177,7 +178,8 @@ static bool seen_before(Ids *ids, int64_t id) {
 }
 
 static void check_ids(Check *c, HlArena *arena, const SimSubs *subs) {
-  Ids ids = {HL_ARRAY(arena, uint8_t, c->graph->n_serials + 2), (int64_t)c->graph->n_serials + 2, {0}};
+  Ids ids = {
+      HL_ARRAY(arena, uint8_t, c->graph->n_serials + 2), (int64_t)c->graph->n_serials + 2, {0}};
   for (int k = 0; k < subs->n; k++)
     for (int j = 0; j < subs->at[k]->n_nodes; j++)
       if (seen_before(&ids, subs->at[k]->nodes[j]->id))

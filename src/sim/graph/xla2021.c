@@ -12,17 +12,17 @@
 
 typedef struct Props {
   float flops, transcendentals, bytes, seconds;
-  float out;                   // of the result, where it is an array; of a fusion's or infeed's, that of its arrays
-  float *in;                   // of each operand
+  float out;  // of the result, where it is an array; of a fusion's or infeed's, that of its arrays
+  float *in;  // of each operand
   int n_in;
-  bool timed;                  // its seconds are known already
+  bool timed;  // its seconds are known already
 } Props;
 
 typedef struct Analysis {
   HlArena *arena;
-  const HlCost *arithmetic;    // by comp->id, for what is as it was then
+  const HlCost *arithmetic;  // by comp->id, for what is as it was then
   const SimRates *rates;
-  Props *comp;                 // sums, by comp->id
+  Props *comp;  // sums, by comp->id
 } Analysis;
 
 // --- Sizes ----------------------------------------------------------------------------------------------------
@@ -370,7 +370,8 @@ static int64_t read_by(const HlInst *user, const HlInst *value, bool *whole) {
   switch ((HlOp)user->op) {
   case HL_OP_FUSION:
     for (int k = 0; user->n_calls > 0 && k < (int)user->n_operands; k++)
-      if (user->operands[k] == value && k < hl_to_apply(user)->n_params && hl_to_apply(user)->params[k])
+      if (user->operands[k] == value && k < hl_to_apply(user)->n_params &&
+          hl_to_apply(user)->params[k])
         bytes += read_of_parameter(hl_to_apply(user)->params[k]);
     return bytes;
   case HL_OP_SLICE: return size_of(user->shape);
@@ -566,7 +567,8 @@ static void analyse(Analysis *a, const HlComp *comp, bool wanted, HlSimCost *out
 
 SimCosts sim_costs_2021(HlArena *arena, const HlModule *m, const SimRates *rates) {
   HlArena *scratch = hl_arena_new();
-  Analysis a = {scratch, hl_cost_comps(scratch, m), rates, HL_ARRAY(scratch, Props, m->next_comp_id + 1)};
+  Analysis a = {scratch, hl_cost_comps(scratch, m), rates,
+                HL_ARRAY(scratch, Props, m->next_comp_id + 1)};
   SimCosts out = HL_ARRAY(arena, HlSimCost *, m->next_comp_id + 1);
   bool *walked = HL_ARRAY(scratch, bool, m->next_comp_id + 1);
   mark_walked(m, walked);
