@@ -52,7 +52,8 @@ static FILE *platform_file(char *path) {
     exit(2);
   }
   fputs("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
-        "<platform version=\"4.1\">\n<zone id=\"all\" routing=\"Full\">\n", file);
+        "<platform version=\"4.1\">\n<zone id=\"all\" routing=\"Full\">\n",
+        file);
   return file;
 }
 
@@ -67,7 +68,8 @@ typedef struct Pattern {
 
 static Pattern make_pattern(uint64_t seed) {
   HlRng rng = {seed};
-  Pattern p = {.n_links = 1 + (int)hl_rng_below(&rng, MAX_LINKS), .n_flows = 1 + (int)hl_rng_below(&rng, MAX_FLOWS)};
+  Pattern p = {.n_links = 1 + (int)hl_rng_below(&rng, MAX_LINKS),
+               .n_flows = 1 + (int)hl_rng_below(&rng, MAX_FLOWS)};
   for (int l = 0; l < p.n_links; l++)
     p.capacity[l] = 100 + (double)hl_rng_below(&rng, 900);
   int n = 0;
@@ -102,10 +104,12 @@ static void send_one(int argc, char **argv) {
 static void write_patterns(FILE *file, const Pattern *p, int n) {
   for (int k = 0; k < n; k++)
     for (int f = 0; f < p[k].n_flows; f++)
-      fprintf(file, "<host id=\"s%d-%d\" speed=\"1f\"/><host id=\"d%d-%d\" speed=\"1f\"/>\n", k, f, k, f);
+      fprintf(file, "<host id=\"s%d-%d\" speed=\"1f\"/><host id=\"d%d-%d\" speed=\"1f\"/>\n", k, f,
+              k, f);
   for (int k = 0; k < n; k++)
     for (int l = 0; l < p[k].n_links; l++)
-      fprintf(file, "<link id=\"l%d-%d\" bandwidth=\"%.17gBps\" latency=\"0s\"/>\n", k, l, p[k].capacity[l]);
+      fprintf(file, "<link id=\"l%d-%d\" bandwidth=\"%.17gBps\" latency=\"0s\"/>\n", k, l,
+              p[k].capacity[l]);
   for (int k = 0; k < n; k++)
     for (int f = 0; f < p[k].n_flows; f++) {
       fprintf(file, "<route src=\"s%d-%d\" dst=\"d%d-%d\" symmetrical=\"NO\">", k, f, k, f);
@@ -131,7 +135,8 @@ static double run_batch(uint64_t seed, int n) {
   for (int k = 0; k < n; k++)
     for (int f = 0; f < p[k].n_flows; f++) {
       snprintf(name, sizeof name, "s%d-%d", k, f);
-      sender[k][f] = (Sender){sg_host_by_name(name), NULL, p[k].flow[f].begin, p[k].flow[f].bytes, &done[k][f]};
+      sender[k][f] = (Sender){sg_host_by_name(name), NULL, p[k].flow[f].begin, p[k].flow[f].bytes,
+                              &done[k][f]};
       name[0] = 'd';
       sender[k][f].to = sg_host_by_name(name);
       sg_actor_t actor = sg_actor_init("sender", sender[k][f].from);
@@ -141,7 +146,8 @@ static double run_batch(uint64_t seed, int n) {
   simgrid_run();
   double worst = 0;
   for (int k = 0; k < n; k++) {
-    hl_flows_finish(p[k].n_links, p[k].capacity, p[k].n_flows, p[k].flow, p[k].first, p[k].link, own);
+    hl_flows_finish(p[k].n_links, p[k].capacity, p[k].n_flows, p[k].flow, p[k].first, p[k].link,
+                    own);
     for (int f = 0; f < p[k].n_flows; f++)
       worst = fmax(worst, fabs(own[f] - done[k][f]) / done[k][f]);
   }
@@ -168,7 +174,8 @@ static void ring_member(int argc, char **argv) {
   sg_mailbox_t out = mailbox_to((m->i + 1) % m->n), in = mailbox_to(m->i);
   for (int round = 0; round < 2 * (m->n - 1); round++) {
     void *got;
-    sg_comm_t send = sg_mailbox_put_async(out, &nothing, (long)(m->bytes / m->n)), receive = sg_mailbox_get_async(in, &got);
+    sg_comm_t send = sg_mailbox_put_async(out, &nothing, (long)(m->bytes / m->n)),
+              receive = sg_mailbox_get_async(in, &got);
     sg_comm_wait(send);
     sg_comm_wait(receive);
   }
@@ -176,9 +183,14 @@ static void ring_member(int argc, char **argv) {
 
 static void write_ring(FILE *file, int n) {
   for (int k = 0; k < n; k++)
-    fprintf(file, "<host id=\"h%d\" speed=\"1f\"/><link id=\"l%d\" bandwidth=\"50000000000Bps\" latency=\"500ns\"/>\n", k, k);
+    fprintf(file,
+            "<host id=\"h%d\" speed=\"1f\"/><link id=\"l%d\" bandwidth=\"50000000000Bps\" "
+            "latency=\"500ns\"/>\n",
+            k, k);
   for (int k = 0; k < n; k++)
-    fprintf(file, "<route src=\"h%d\" dst=\"h%d\" symmetrical=\"NO\"><link_ctn id=\"l%d\"/></route>\n", k, (k + 1) % n, k);
+    fprintf(file,
+            "<route src=\"h%d\" dst=\"h%d\" symmetrical=\"NO\"><link_ctn id=\"l%d\"/></route>\n", k,
+            (k + 1) % n, k);
   fputs("</zone>\n</platform>\n", file);
   fclose(file);
 }
@@ -251,7 +263,8 @@ int main(int argc, char **argv) {
   const int patterns = argc > 1 ? atoi(argv[1]) : 1000, members = argc > 2 ? atoi(argv[2]) : 128;
   double worst = 0;
   for (int k = 0; k < patterns; k += BATCH) {
-    const double one = in_child(run_batch, 1000 + (uint64_t)k, patterns - k < BATCH ? patterns - k : BATCH);
+    const double one =
+        in_child(run_batch, 1000 + (uint64_t)k, patterns - k < BATCH ? patterns - k : BATCH);
     worst = one > worst || isnan(one) ? one : worst;
     if (isnan(one))
       break;

@@ -40,14 +40,16 @@ static int in_groups(HlProgramBuilder *b, int64_t devices, int64_t n) {
 static void test_golden(void **state) {
   (void)state;
   static const unsigned char golden[] = {
-      0x07, 0x0a, 0x05, '0',  '.',  '0',  '.',  '4',  0x48, 0x12, 0x14, 'a',  'l',  'l',  '_',  'r',  'e',
-      'd',  'u',  'c',  'e',  '_',  '8',  'n',  'p',  'u',  's',  '_',  '1',  'M',  'B',  0x18, 0x07, 0x52,
-      0x0e, 0x0a, 0x09, 'i',  's',  '_',  'c',  'p',  'u',  '_',  'o',  'p',  0xd8, 0x01, 0x00, 0x52, 0x0d,
-      0x0a, 0x09, 'c',  'o',  'm',  'm',  '_',  't',  'y',  'p',  'e',  0x48, 0x00, 0x52, 0x0f, 0x0a, 0x09,
-      'c',  'o',  'm',  'm',  '_',  's',  'i',  'z',  'e',  0x48, 0x80, 0x80, 0x40};
+      0x07, 0x0a, 0x05, '0',  '.',  '0',  '.',  '4',  0x48, 0x12, 0x14, 'a',  'l', 'l',
+      '_',  'r',  'e',  'd',  'u',  'c',  'e',  '_',  '8',  'n',  'p',  'u',  's', '_',
+      '1',  'M',  'B',  0x18, 0x07, 0x52, 0x0e, 0x0a, 0x09, 'i',  's',  '_',  'c', 'p',
+      'u',  '_',  'o',  'p',  0xd8, 0x01, 0x00, 0x52, 0x0d, 0x0a, 0x09, 'c',  'o', 'm',
+      'm',  '_',  't',  'y',  'p',  'e',  0x48, 0x00, 0x52, 0x0f, 0x0a, 0x09, 'c', 'o',
+      'm',  'm',  '_',  's',  'i',  'z',  'e',  0x48, 0x80, 0x80, 0x40};
   HlProgramBuilder *b = hl_program_begin(arena, "golden", 8);
   const int all = in_groups(b, 8, 8);
-  hl_program_exchange(b, hl_str("all_reduce_8npus_1MB"), (HlProgramExchange){HL_ALL_REDUCE, 1 << 20, all, NULL}, 0);
+  hl_program_exchange(b, hl_str("all_reduce_8npus_1MB"),
+                      (HlProgramExchange){HL_ALL_REDUCE, 1 << 20, all, NULL}, 0);
   HlBuf out = {0};
   assert_true(hl_chakra_write(cx, hl_program_end(b), 3, NULL, &out));
   assert_int_equal(sizeof golden, 81);
@@ -62,8 +64,10 @@ static HlClusterProgram *made_up(int64_t devices, int layers) {
   for (int k = 0; k < layers; k++) {
     const int step = hl_program_compute(b, hl_str("dot"), "dot", 1e-3 + 1e-6 * k);
     (void)step;
-    hl_program_exchange(b, hl_str("gather"), (HlProgramExchange){HL_ALL_GATHER, 1e5 + 8 * k, pairs, NULL}, 0);
-    const int beside = hl_program_exchange(b, hl_str("reduce"), (HlProgramExchange){HL_ALL_REDUCE, 1e6, all, NULL}, 1);
+    hl_program_exchange(b, hl_str("gather"),
+                        (HlProgramExchange){HL_ALL_GATHER, 1e5 + 8 * k, pairs, NULL}, 0);
+    const int beside = hl_program_exchange(b, hl_str("reduce"),
+                                           (HlProgramExchange){HL_ALL_REDUCE, 1e6, all, NULL}, 1);
     hl_program_compute(b, hl_str("add"), "add", 2e-4);
     hl_program_wait(b, hl_str("done"), beside);
   }
@@ -97,7 +101,8 @@ static void test_damage(void **state) {
   (void)state;
   char folder[FOLDER_ROOM];
   assert_true(folder_make(folder, "chakra"));
-  const char *prefix = hl_arena_printf(arena, "%s/bad", folder), *path = hl_arena_printf(arena, "%s/bad.0.et", folder);
+  const char *prefix = hl_arena_printf(arena, "%s/bad", folder),
+             *path = hl_arena_printf(arena, "%s/bad.0.et", folder);
   HlBuf out = {0};
   assert_true(hl_chakra_write(cx, made_up(2, 2), 0, NULL, &out));
   HlRng rng = {5};
@@ -126,7 +131,7 @@ static void test_damage(void **state) {
 
 static void test_many(void **state) {
   (void)state;
-  const HlClusterProgram *p = made_up(1024, 2500);      // 10,000 nodes
+  const HlClusterProgram *p = made_up(1024, 2500);  // 10,000 nodes
   HlBuf out = {0};
   const double begin = hl_now();
   size_t bytes = 0;
@@ -136,12 +141,14 @@ static void test_many(void **state) {
     bytes += out.n;
   }
   const double took = hl_now() - begin;
-  print_message("64 ranks of 10,000 nodes, %.0f MB: %.2f s; 1,024 of them %.1f s\n", 1e-6 * (double)bytes, took, 16 * took);
+  print_message("64 ranks of 10,000 nodes, %.0f MB: %.2f s; 1,024 of them %.1f s\n",
+                1e-6 * (double)bytes, took, 16 * took);
   hl_buf_free(&out);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_round_trip),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
+                                     cmocka_unit_test(test_round_trip),
                                      cmocka_unit_test(test_damage), cmocka_unit_test(test_many)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

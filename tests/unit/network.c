@@ -112,9 +112,12 @@ static void test_damaged(void **state) {
 static void test_any_bytes(void **state) {
   (void)state;
   static const char *const files[] = {
-      "system a\nabout b c\ndevice h100\nshare 0.5\nstart 10us\nefficiency 0.85\nreduce 1TB/s\nslowdown 1.1\nswitch 8 bandwidth 450GB/s "
-      "latency 1us\ntorus 4x4 shared bandwidth 1GB/s\ndragonfly 36 hosts 2 routers 3 bandwidth 25GB/s far-latency 1us\n",
-      "topology: [ Ring, Switch ]\nnpus_count: [ 8, 2 ]\nbandwidth: [ 50.0, 3 ]  # GB/s\nlatency: [ 500.0, 1 ]\n"};
+      "system a\nabout b c\ndevice h100\nshare 0.5\nstart 10us\nefficiency 0.85\nreduce "
+      "1TB/s\nslowdown 1.1\nswitch 8 bandwidth 450GB/s "
+      "latency 1us\ntorus 4x4 shared bandwidth 1GB/s\ndragonfly 36 hosts 2 routers 3 bandwidth "
+      "25GB/s far-latency 1us\n",
+      "topology: [ Ring, Switch ]\nnpus_count: [ 8, 2 ]\nbandwidth: [ 50.0, 3 ]  # GB/s\nlatency: "
+      "[ 500.0, 1 ]\n"};
   HlRng rng = {11};
   for (int trial = 0; trial < 4000; trial++) {
     char text[512];
@@ -124,7 +127,8 @@ static void test_any_bytes(void **state) {
       n = (size_t)hl_rng_below(&rng, (int64_t)n + 1);
     for (int k = 0; k < trial % 5; k++)
       if (n > 0)
-        text[hl_rng_below(&rng, (int64_t)n)] = (char)(hl_rng_below(&rng, 4) ? 32 + hl_rng_below(&rng, 95) : hl_rng_below(&rng, 256));
+        text[hl_rng_below(&rng, (int64_t)n)] =
+            (char)(hl_rng_below(&rng, 4) ? 32 + hl_rng_below(&rng, 95) : hl_rng_below(&rng, 256));
     hl_cx_clear(cx);
     HlSource *source = hl_source_new("any", text, n, false);
     const HlSystem *s = hl_system_read(cx, arena, source);
@@ -146,7 +150,8 @@ static void test_what_if(void **state) {
   (void)state;
   const HlSystem *s = hl_system_find(cx, arena, "h100");
   const HlSystem *twice = hl_system_what_if(cx, arena, s, "bandwidth=2x");
-  assert_true(twice->level[0].bandwidth == 2 * s->level[0].bandwidth && twice->level[1].bandwidth == 2 * s->level[1].bandwidth);
+  assert_true(twice->level[0].bandwidth == 2 * s->level[0].bandwidth &&
+              twice->level[1].bandwidth == 2 * s->level[1].bandwidth);
   const HlSystem *one = hl_system_what_if(cx, arena, s, "level1.latency=3us");
   assert_true(one->level[1].latency == 3e-6 && one->level[0].latency == s->level[0].latency);
   const HlSystem *fast = hl_system_what_if(cx, arena, s, "compute=2x");
@@ -173,7 +178,8 @@ static const char *const level_texts[] = {
     "switch 8 bandwidth 1GB/s latency 1us",
     "full 5 bandwidth 1GB/s latency 1us",
     "fat-tree 16 down 4 up 2 bandwidth 1GB/s latency 1us far-bandwidth 2GB/s far-latency 3us",
-    "dragonfly 36 hosts 2 routers 3 bandwidth 1GB/s latency 1us far-bandwidth 2GB/s far-latency 3us",
+    "dragonfly 36 hosts 2 routers 3 bandwidth 1GB/s latency 1us far-bandwidth 2GB/s far-latency "
+    "3us",
     "switch 4 bandwidth 4GB/s latency 1us\nswitch 3 bandwidth 1GB/s latency 2us",
     "full 2 bandwidth 4GB/s latency 1us\ntorus 4x3 bandwidth 1GB/s latency 2us",
     "full 4 bandwidth 4GB/s latency 1us\nswitch 3 shared bandwidth 1GB/s latency 2us",
@@ -239,7 +245,8 @@ static void test_max_min(void **state) {
     for (int f = 0; f < n_flows; f++) {
       bool held = false;
       for (int k = first[f]; k < first[f + 1]; k++)
-        held = held || (used[link[k]] >= capacity[link[k]] * (1 - 1e-12) && most[link[k]] <= rate[f] * (1 + 1e-12));
+        held = held || (used[link[k]] >= capacity[link[k]] * (1 - 1e-12) &&
+                        most[link[k]] <= rate[f] * (1 + 1e-12));
       assert_true(rate[f] > 0 && held);
     }
   }
@@ -253,8 +260,8 @@ static void test_flows(void **state) {
   const int first[] = {0, 1, 2, 3, 4}, link[] = {0, 0, 1, 1};
   double done[4];
   hl_flows_finish(2, capacity, 4, flow, first, link, done);
-  assert_true(near(done[0], 9, 1e-12));                // 10 bytes alone, 40 at 5
-  assert_true(near(done[1], 9 + 60.0 / 10, 1e-12));    // 40 by then
+  assert_true(near(done[0], 9, 1e-12));              // 10 bytes alone, 40 at 5
+  assert_true(near(done[1], 9 + 60.0 / 10, 1e-12));  // 40 by then
   assert_true(near(done[2], 3, 1e-12));
   assert_true(near(done[3], 4, 1e-12));
 }
@@ -268,7 +275,8 @@ static double seconds_of(const HlSystem *s, HlExchange what) {
 }
 
 // By formula, wherever there is one, and message by message: less than 1% apart.
-static int agree(const HlSystem *s, HlExchangeKind kind, HlExchangeHow how, double bytes, int64_t n, int64_t groups) {
+static int agree(const HlSystem *s, HlExchangeKind kind, HlExchangeHow how, double bytes, int64_t n,
+                 int64_t groups) {
   const HlExchange what = {.kind = kind, .how = how, .bytes = bytes, .n = n, .groups = groups};
   HlExchangeTime formula, messages;
   if (!hl_how_does(how, kind) || kind == HL_PERMUTE)
@@ -283,14 +291,16 @@ static int agree(const HlSystem *s, HlExchangeKind kind, HlExchangeHow how, doub
     // Rounds, as if all waited for each other after each, are not far from it.
     assert_true(near(formula.seconds, messages.seconds, 1e-12) || n * formula.rounds > 20000);
     assert_true(hl_exchange_rounds(cx, s, &what, &formula));
-    assert_true(formula.seconds >= 0.9 * messages.seconds && formula.seconds <= 1.5 * messages.seconds);
+    assert_true(formula.seconds >= 0.9 * messages.seconds &&
+                formula.seconds <= 1.5 * messages.seconds);
     return 0;
   }
   if (!near(formula.seconds, messages.seconds, 0.01)) {
     HlBuf out = {0};
     hl_system_print(s, &out);
-    fail_msg("%s by %s of %lld in %lld: formula %g us, messages %g us\n%s", hl_exchange_text(kind), hl_how_text(how),
-             (long long)n, (long long)groups, 1e6 * formula.seconds, 1e6 * messages.seconds, out.at);
+    fail_msg("%s by %s of %lld in %lld: formula %g us, messages %g us\n%s", hl_exchange_text(kind),
+             hl_how_text(how), (long long)n, (long long)groups, 1e6 * formula.seconds,
+             1e6 * messages.seconds, out.at);
   }
   return 1;
 }
@@ -298,13 +308,22 @@ static int agree(const HlSystem *s, HlExchangeKind kind, HlExchangeHow how, doub
 static void test_formulas(void **state) {
   (void)state;
   static const char *const levels[] = {
-      "ring 8 bandwidth 1GB/s latency 1us\nreduce 5GB/s",      "ring 7 bandwidth 1GB/s latency 1us",
-      "line 6 bandwidth 1GB/s latency 1us",                     "torus 4x4 bandwidth 1GB/s latency 1us\nreduce 9GB/s",
-      "torus 4x4x4 bandwidth 1GB/s latency 1us",                "torus 4x8 bandwidth 1GB/s latency 1us", "torus 2x4x8 bandwidth 1GB/s latency 1us",
-      "full 2 bandwidth 9GB/s latency 1us\ntorus 4x8 bandwidth 1GB/s latency 1us", "torus 3x5 bandwidth 1GB/s latency 1us\nreduce 3GB/s",                "mesh 3x3 bandwidth 1GB/s latency 1us",
-      "switch 16 bandwidth 1GB/s latency 1us\nreduce 5GB/s",    "switch 11 bandwidth 1GB/s latency 1us",
-      "full 8 bandwidth 1GB/s latency 1us",                     "full 5 bandwidth 1GB/s latency 1us",
-      "fat-tree 16 down 4 up 4 bandwidth 1GB/s latency 1us",    "dragonfly 36 hosts 2 routers 3 bandwidth 1GB/s latency 1us",
+      "ring 8 bandwidth 1GB/s latency 1us\nreduce 5GB/s",
+      "ring 7 bandwidth 1GB/s latency 1us",
+      "line 6 bandwidth 1GB/s latency 1us",
+      "torus 4x4 bandwidth 1GB/s latency 1us\nreduce 9GB/s",
+      "torus 4x4x4 bandwidth 1GB/s latency 1us",
+      "torus 4x8 bandwidth 1GB/s latency 1us",
+      "torus 2x4x8 bandwidth 1GB/s latency 1us",
+      "full 2 bandwidth 9GB/s latency 1us\ntorus 4x8 bandwidth 1GB/s latency 1us",
+      "torus 3x5 bandwidth 1GB/s latency 1us\nreduce 3GB/s",
+      "mesh 3x3 bandwidth 1GB/s latency 1us",
+      "switch 16 bandwidth 1GB/s latency 1us\nreduce 5GB/s",
+      "switch 11 bandwidth 1GB/s latency 1us",
+      "full 8 bandwidth 1GB/s latency 1us",
+      "full 5 bandwidth 1GB/s latency 1us",
+      "fat-tree 16 down 4 up 4 bandwidth 1GB/s latency 1us",
+      "dragonfly 36 hosts 2 routers 3 bandwidth 1GB/s latency 1us",
       "switch 4 bandwidth 4GB/s latency 1us\nswitch 4 bandwidth 1GB/s latency 2us",
       "switch 8 bandwidth 4GB/s latency 1us\nring 4 bandwidth 1GB/s latency 2us",
       "full 2 bandwidth 4GB/s latency 1us\ntorus 4x4 bandwidth 1GB/s latency 2us",
@@ -319,7 +338,8 @@ static void test_formulas(void **state) {
         for (double bytes = 100; bytes <= 1e7; bytes *= 1e5) {
           agreed[kind][how] += agree(s, (HlExchangeKind)kind, (HlExchangeHow)how, bytes, all, 1);
           if (all > inner)
-            agreed[kind][how] += agree(s, (HlExchangeKind)kind, (HlExchangeHow)how, bytes, inner, all / inner);
+            agreed[kind][how] +=
+                agree(s, (HlExchangeKind)kind, (HlExchangeHow)how, bytes, inner, all / inner);
         }
   }
   for (int kind = 0; kind < HL_EXCHANGE_KINDS; kind++) {
@@ -334,9 +354,10 @@ static void test_formulas(void **state) {
 // Across the places of the inner level, all groups at once: shared links are shared.
 static void test_groups_across(void **state) {
   (void)state;
-  static const char *const levels[] = {"switch 4 bandwidth 4GB/s latency 1us\nswitch 4 bandwidth 1GB/s latency 2us",
-                                       "full 4 bandwidth 4GB/s latency 1us\nswitch 4 shared bandwidth 1GB/s latency 2us",
-                                       "torus 4x4 bandwidth 1GB/s latency 2us", "ring 16 bandwidth 1GB/s latency 2us"};
+  static const char *const levels[] = {
+      "switch 4 bandwidth 4GB/s latency 1us\nswitch 4 bandwidth 1GB/s latency 2us",
+      "full 4 bandwidth 4GB/s latency 1us\nswitch 4 shared bandwidth 1GB/s latency 2us",
+      "torus 4x4 bandwidth 1GB/s latency 2us", "ring 16 bandwidth 1GB/s latency 2us"};
   int64_t member[16];
   for (int k = 0; k < 16; k++)
     member[k] = k / 4 + k % 4 * 4;
@@ -345,7 +366,12 @@ static void test_groups_across(void **state) {
     for (int how = HL_HOW_RING; how < HL_HOWS; how++) {
       if (!hl_how_does((HlExchangeHow)how, HL_ALL_REDUCE))
         continue;
-      const HlExchange what = {.kind = HL_ALL_REDUCE, .how = (HlExchangeHow)how, .bytes = 1e6, .n = 4, .groups = 4, .member = member};
+      const HlExchange what = {.kind = HL_ALL_REDUCE,
+                               .how = (HlExchangeHow)how,
+                               .bytes = 1e6,
+                               .n = 4,
+                               .groups = 4,
+                               .member = member};
       HlExchangeTime t, m;
       if (!hl_exchange_time(cx, s, &what, &t)) {
         hl_cx_clear(cx);
@@ -353,7 +379,8 @@ static void test_groups_across(void **state) {
       }
       assert_true(hl_exchange_messages(cx, s, &what, &m));
       if (!near(t.seconds, m.seconds, 0.01))
-        fail_msg("%d %s: %g %g%s", k, hl_how_text((HlExchangeHow)how), t.seconds, m.seconds, t.by_rounds ? " by rounds" : "");
+        fail_msg("%d %s: %g %g%s", k, hl_how_text((HlExchangeHow)how), t.seconds, m.seconds,
+                 t.by_rounds ? " by rounds" : "");
     }
   }
 }
@@ -379,14 +406,17 @@ static void test_bounds(void **state) {
   const HlSystem *s = system_of("switch 16 bandwidth 1GB/s latency 1us");
   for (int how = HL_HOW_RING; how < HL_HOWS; how++)
     for (int kind = HL_ALL_REDUCE; kind <= HL_REDUCE_SCATTER; kind++) {
-      const HlExchange what = {.kind = (HlExchangeKind)kind, .how = (HlExchangeHow)how, .bytes = 1e6, .n = 16};
+      const HlExchange what = {
+          .kind = (HlExchangeKind)kind, .how = (HlExchangeHow)how, .bytes = 1e6, .n = 16};
       HlExchangeTime t;
-      if (!hl_how_does((HlExchangeHow)how, (HlExchangeKind)kind) || !hl_exchange_time(cx, s, &what, &t)) {
+      if (!hl_how_does((HlExchangeHow)how, (HlExchangeKind)kind) ||
+          !hl_exchange_time(cx, s, &what, &t)) {
         hl_cx_clear(cx);
         continue;
       }
       const double part = 15.0 / 16 * 1e6 / 1e9;
-      assert_true(t.seconds >= (kind == HL_ALL_REDUCE ? 2 : 1) * part + 4 * 2e-6 - 1e-12 || kind == HL_ALL_REDUCE);
+      assert_true(t.seconds >= (kind == HL_ALL_REDUCE ? 2 : 1) * part + 4 * 2e-6 - 1e-12 ||
+                  kind == HL_ALL_REDUCE);
       assert_true(t.seconds >= (kind == HL_ALL_REDUCE ? 2 : 1) * part);
     }
   assert_true(seconds_of(s, (HlExchange){.kind = HL_ALL_REDUCE, .bytes = 1e6, .n = 1}) == 0);
@@ -397,12 +427,18 @@ static void test_wrong_exchanges(void **state) {
   const HlSystem *s = system_of("switch 8 bandwidth 1GB/s latency 1us");
   HlExchangeTime t;
   const int64_t twice[] = {0, 1, 1}, outside[] = {0, 8};
-  assert_false(hl_exchange_time(cx, s, &(HlExchange){.kind = HL_ALL_REDUCE, .n = 9, .bytes = 1}, &t));
-  assert_false(hl_exchange_time(cx, s, &(HlExchange){.kind = HL_ALL_REDUCE, .n = 3, .bytes = 1, .member = twice}, &t));
-  assert_false(hl_exchange_time(cx, s, &(HlExchange){.kind = HL_ALL_REDUCE, .n = 2, .bytes = 1, .member = outside}, &t));
-  assert_false(hl_exchange_time(cx, s, &(HlExchange){.kind = HL_ALL_REDUCE, .n = 2, .bytes = -1}, &t));
-  assert_false(hl_exchange_time(cx, s, &(HlExchange){.kind = HL_BARRIER, .how = HL_HOW_RING, .n = 2}, &t));
-  assert_false(hl_exchange_time(cx, s, &(HlExchange){.kind = HL_ALL_REDUCE, .how = HL_HOW_DOUBLING, .n = 6, .bytes = 1}, &t));
+  assert_false(
+      hl_exchange_time(cx, s, &(HlExchange){.kind = HL_ALL_REDUCE, .n = 9, .bytes = 1}, &t));
+  assert_false(hl_exchange_time(
+      cx, s, &(HlExchange){.kind = HL_ALL_REDUCE, .n = 3, .bytes = 1, .member = twice}, &t));
+  assert_false(hl_exchange_time(
+      cx, s, &(HlExchange){.kind = HL_ALL_REDUCE, .n = 2, .bytes = 1, .member = outside}, &t));
+  assert_false(
+      hl_exchange_time(cx, s, &(HlExchange){.kind = HL_ALL_REDUCE, .n = 2, .bytes = -1}, &t));
+  assert_false(
+      hl_exchange_time(cx, s, &(HlExchange){.kind = HL_BARRIER, .how = HL_HOW_RING, .n = 2}, &t));
+  assert_false(hl_exchange_time(
+      cx, s, &(HlExchange){.kind = HL_ALL_REDUCE, .how = HL_HOW_DOUBLING, .n = 6, .bytes = 1}, &t));
   assert_false(hl_exchange_time(cx, s, &(HlExchange){.kind = HL_PERMUTE, .n = 2, .bytes = 1}, &t));
   hl_cx_clear(cx);
 }
@@ -410,20 +446,28 @@ static void test_wrong_exchanges(void **state) {
 static void test_permute(void **state) {
   (void)state;
   const HlSystem *s = system_of("line 8 bandwidth 1GB/s latency 1us");
-  const int64_t shift[] = {1, 2, 3, 4, 5, 6, 7, -1}, one[] = {7, -1, -1, -1, -1, -1, -1, -1}, all_to_far[] = {4, 5, 6, 7, -1, -1, -1, -1};
-  assert_true(near(seconds_of(s, (HlExchange){.kind = HL_PERMUTE, .n = 8, .bytes = 1e6, .target = shift}), 1e-6 + 1e-3, 1e-12));
-  assert_true(near(seconds_of(s, (HlExchange){.kind = HL_PERMUTE, .n = 8, .bytes = 1e6, .target = one}), 7e-6 + 1e-3, 1e-12));
+  const int64_t shift[] = {1, 2, 3, 4, 5, 6, 7, -1}, one[] = {7, -1, -1, -1, -1, -1, -1, -1},
+                all_to_far[] = {4, 5, 6, 7, -1, -1, -1, -1};
+  assert_true(
+      near(seconds_of(s, (HlExchange){.kind = HL_PERMUTE, .n = 8, .bytes = 1e6, .target = shift}),
+           1e-6 + 1e-3, 1e-12));
+  assert_true(
+      near(seconds_of(s, (HlExchange){.kind = HL_PERMUTE, .n = 8, .bytes = 1e6, .target = one}),
+           7e-6 + 1e-3, 1e-12));
   // Four flows share the link in the middle.
-  assert_true(near(seconds_of(s, (HlExchange){.kind = HL_PERMUTE, .n = 8, .bytes = 1e6, .target = all_to_far}), 4e-6 + 4e-3, 1e-12));
+  assert_true(near(
+      seconds_of(s, (HlExchange){.kind = HL_PERMUTE, .n = 8, .bytes = 1e6, .target = all_to_far}),
+      4e-6 + 4e-3, 1e-12));
 }
 
 // --- Measured ---------------------------------------------------------------------------------------------------
 
 // All-reduces of the MLPerf programs on 64 TPU v3 cores: megabytes and microseconds (docs/sim.md).
 static const double measured[][2] = {
-    {123.732, 2256.6}, {122.890, 2249.8}, {124.125, 2241.2}, {119.538, 2164.5}, {117.490, 2161.0}, {64.677, 1258.9},
-    {21.088, 467.8},   {68.033, 1246.2},  {124.928, 2249.5}, {121.688, 2222.6}, {82.960, 1552.9},  {51.106, 969.2},
-    {38.552, 762.6},   {0.039, 48.4},     {123.806, 2266.2}, {117.584, 2148.5}, {111.251, 2027.6}, {69.034, 1275.8}};
+    {123.732, 2256.6}, {122.890, 2249.8}, {124.125, 2241.2}, {119.538, 2164.5}, {117.490, 2161.0},
+    {64.677, 1258.9},  {21.088, 467.8},   {68.033, 1246.2},  {124.928, 2249.5}, {121.688, 2222.6},
+    {82.960, 1552.9},  {51.106, 969.2},   {38.552, 762.6},   {0.039, 48.4},     {123.806, 2266.2},
+    {117.584, 2148.5}, {111.251, 2027.6}, {69.034, 1275.8}};
 
 static void test_measured(void **state) {
   (void)state;
@@ -436,22 +480,25 @@ static void test_measured(void **state) {
     what[k] = (HlExchange){.kind = HL_ALL_REDUCE, .how = HL_HOW_LEVELS, .bytes = bytes[k], .n = 64};
   }
   const HlLineFit line = hl_fit_line(N, bytes, seconds);
-  print_message("two parameters: %.1f us, %.1f GB/s, median %.1f%%, worst %.1f%%\n", 1e6 * line.start, 1e-9 * line.bandwidth,
-                100 * line.median, 100 * line.worst);
+  print_message("two parameters: %.1f us, %.1f GB/s, median %.1f%%, worst %.1f%%\n",
+                1e6 * line.start, 1e-9 * line.bandwidth, 100 * line.median, 100 * line.worst);
   assert_true(line.median <= 0.02 && line.worst <= 0.10);
   HlSystem *s = hl_arena_copy(arena, hl_system_find(cx, arena, "tpu-v3-32"), sizeof *s);
   HlLineFit fit;
   assert_true(hl_fit_efficiency(cx, s, N, what, seconds, &fit, &efficiency));
-  print_message("one efficiency: %.4f, median %.1f%%, worst %.1f%%\n", efficiency, 100 * fit.median, 100 * fit.worst);
+  print_message("one efficiency: %.4f, median %.1f%%, worst %.1f%%\n", efficiency, 100 * fit.median,
+                100 * fit.worst);
   assert_true(fit.median <= 0.05 && fit.worst <= 0.15);
-  assert_true(near(s->efficiency, efficiency, 0.001));   // as the file says
+  assert_true(near(s->efficiency, efficiency, 0.001));  // as the file says
 }
 
 static void test_astra(void **state) {
   (void)state;
-  static const char network[] = "topology: [ Ring ]\nnpus_count: [ 8 ]\nbandwidth: [ 50.0 ]  # GB/s\nlatency: [ 500.0 ]  # ns\n";
-  static const char system[] = "{\"endpoint-delay\": 10, \"preferred-dataset-splits\": 4, \"local-mem-bw\": 50,\n"
-                               " \"active-chunks-per-dimension\": 1, \"all-reduce-implementation\": [\"ring\"]}";
+  static const char network[] = "topology: [ Ring ]\nnpus_count: [ 8 ]\nbandwidth: [ 50.0 ]  # "
+                                "GB/s\nlatency: [ 500.0 ]  # ns\n";
+  static const char system[] =
+      "{\"endpoint-delay\": 10, \"preferred-dataset-splits\": 4, \"local-mem-bw\": 50,\n"
+      " \"active-chunks-per-dimension\": 1, \"all-reduce-implementation\": [\"ring\"]}";
   HlSource *a = hl_source_new("network.yml", network, strlen(network), false);
   HlSource *b = hl_source_new("system.json", system, strlen(system), false);
   HlAstra astra;
@@ -471,11 +518,14 @@ static void test_astra(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_built_in),  cmocka_unit_test(test_damaged),     cmocka_unit_test(test_what_if), cmocka_unit_test(test_any_bytes),
-      cmocka_unit_test(test_routes),    cmocka_unit_test(test_max_min),     cmocka_unit_test(test_flows),
-      cmocka_unit_test(test_formulas),  cmocka_unit_test(test_groups_across), cmocka_unit_test(test_ring_of_1024),
-      cmocka_unit_test(test_bounds),    cmocka_unit_test(test_wrong_exchanges), cmocka_unit_test(test_permute),
-      cmocka_unit_test(test_measured),  cmocka_unit_test(test_astra),
+      cmocka_unit_test(test_built_in),      cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_what_if),       cmocka_unit_test(test_any_bytes),
+      cmocka_unit_test(test_routes),        cmocka_unit_test(test_max_min),
+      cmocka_unit_test(test_flows),         cmocka_unit_test(test_formulas),
+      cmocka_unit_test(test_groups_across), cmocka_unit_test(test_ring_of_1024),
+      cmocka_unit_test(test_bounds),        cmocka_unit_test(test_wrong_exchanges),
+      cmocka_unit_test(test_permute),       cmocka_unit_test(test_measured),
+      cmocka_unit_test(test_astra),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -65,7 +65,8 @@ static HlClusterProgram *overlapped(double before, double beside, double after) 
   HlProgramBuilder *b = hl_program_begin(arena, "overlapped", 2);
   const int all = all_of(b, 2);
   hl_program_compute(b, hl_str("before"), "dot", before);
-  const int start = hl_program_exchange(b, hl_str("start"), (HlProgramExchange){HL_ALL_REDUCE, 1e6, all, NULL}, 1);
+  const int start = hl_program_exchange(b, hl_str("start"),
+                                        (HlProgramExchange){HL_ALL_REDUCE, 1e6, all, NULL}, 1);
   hl_program_compute(b, hl_str("beside"), "dot", beside);
   hl_program_wait(b, hl_str("done"), start);
   hl_program_compute(b, hl_str("after"), "dot", after);
@@ -82,7 +83,8 @@ static void test_overlap(void **state) {
   assert_true(near(run.seconds, 5e-3, 1e-12) && run.exposed == 0 && run.classes == 1);
   assert_true(near(run.hidden, exchange, 1e-12));
   run = run_of(overlapped(1e-3, 0.2e-3, 1e-3), s, o);
-  assert_true(near(run.seconds, 2e-3 + exchange, 1e-12) && near(run.exposed, exchange - 0.2e-3, 1e-12));
+  assert_true(near(run.seconds, 2e-3 + exchange, 1e-12) &&
+              near(run.exposed, exchange - 0.2e-3, 1e-12));
   HlPathPart *part;
   double sum = 0;
   const HlClusterProgram *p = overlapped(1e-3, 0.2e-3, 1e-3);
@@ -108,10 +110,12 @@ static void test_one_stream_queues(void **state) {
   HlProgramBuilder *b = hl_program_begin(arena, "queue", 2);
   const int all = all_of(b, 2);
   const HlProgramExchange e = {HL_ALL_REDUCE, 1e6, all, NULL};
-  const int one = hl_program_exchange(b, hl_str("a"), e, 1), two = hl_program_exchange(b, hl_str("b"), e, 1);
+  const int one = hl_program_exchange(b, hl_str("a"), e, 1),
+            two = hl_program_exchange(b, hl_str("b"), e, 1);
   hl_program_wait(b, hl_str("wa"), one);
   hl_program_wait(b, hl_str("wb"), two);
-  const HlClusterRun run = run_of(hl_program_end(b), s, (HlClusterOptions){.how = {[HL_ALL_REDUCE] = HL_HOW_RING}});
+  const HlClusterRun run =
+      run_of(hl_program_end(b), s, (HlClusterOptions){.how = {[HL_ALL_REDUCE] = HL_HOW_RING}});
   assert_true(near(run.seconds, 2 * 1.002e-3, 1e-12));
 }
 
@@ -131,13 +135,15 @@ static void test_classes(void **state) {
     halves[k] = k;
     evens[k] = 2 * (k % 8) + k / 8;
   }
-  const int two = hl_program_groups(b, (HlDeviceGroups){2, 8, halves}), by_two = hl_program_groups(b, (HlDeviceGroups){2, 8, evens});
+  const int two = hl_program_groups(b, (HlDeviceGroups){2, 8, halves}),
+            by_two = hl_program_groups(b, (HlDeviceGroups){2, 8, evens});
   hl_program_compute(b, hl_str("c"), "dot", 1e-3);
   hl_program_exchange(b, hl_str("p"), (HlProgramExchange){HL_PERMUTE, 1e6, all, shift}, 0);
   hl_program_exchange(b, hl_str("r"), (HlProgramExchange){HL_ALL_REDUCE, 1e5, two, NULL}, 0);
   hl_program_exchange(b, hl_str("g"), (HlProgramExchange){HL_ALL_GATHER, 1e5, by_two, NULL}, 0);
   const HlClusterProgram *p = hl_program_end(b);
-  const HlClusterRun few = run_of(p, s, (HlClusterOptions){0}), each = run_of(p, s, (HlClusterOptions){.each = true});
+  const HlClusterRun few = run_of(p, s, (HlClusterOptions){0}),
+                     each = run_of(p, s, (HlClusterOptions){.each = true});
   assert_int_equal(each.classes, N);
   assert_true(few.classes < N);
   assert_true(near(few.seconds, each.seconds, 1e-14) && near(few.exposed, each.exposed, 1e-12));
@@ -165,7 +171,8 @@ static void test_jitter(void **state) {
   assert_true(late > 1.8 && late < 3);
   assert_true(near(a.compute, calm.compute, 0.01) && a.waiting > 0 && calm.waiting == 0);
   assert_true(near(a.waiting, a.exposed - calm.exposed, 1e-9));
-  const HlClusterRun slow = run_of(p, s, (HlClusterOptions){.stragglers = 0.1, .straggle = 1.5, .seed = 3});
+  const HlClusterRun slow =
+      run_of(p, s, (HlClusterOptions){.stragglers = 0.1, .straggle = 1.5, .seed = 3});
   assert_true(near(slow.seconds, calm.seconds + 20 * 0.5e-3, 1e-9));
 }
 
@@ -217,13 +224,17 @@ static void test_module(void **state) {
 static const char loop_text[] =
     "HloModule loop, replica_count=4\n"
     "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
-    "cond { t = (s32[], f32[256]) parameter(0) i = s32[] get-tuple-element(t), index=0 n = s32[] constant(TRIPS)\n"
+    "cond { t = (s32[], f32[256]) parameter(0) i = s32[] get-tuple-element(t), index=0 n = s32[] "
+    "constant(TRIPS)\n"
     "  ROOT r = pred[] compare(i, n), direction=LT }\n"
     "body { t = (s32[], f32[256]) parameter(0) i = s32[] get-tuple-element(t), index=0\n"
     "  v = f32[256] get-tuple-element(t), index=1 one = s32[] constant(1) j = s32[] add(i, one)\n"
-    "  w = f32[256] all-reduce(v), replica_groups={}, to_apply=add ROOT r = (s32[], f32[256]) tuple(j, w) }\n"
-    "ENTRY main { z = s32[] constant(0) x = f32[256] parameter(0) t = (s32[], f32[256]) tuple(z, x)\n"
-    "  w = (s32[], f32[256]) while(t), condition=cond, body=body ROOT r = f32[256] get-tuple-element(w), index=1 }\n";
+    "  w = f32[256] all-reduce(v), replica_groups={}, to_apply=add ROOT r = (s32[], f32[256]) "
+    "tuple(j, w) }\n"
+    "ENTRY main { z = s32[] constant(0) x = f32[256] parameter(0) t = (s32[], f32[256]) tuple(z, "
+    "x)\n"
+    "  w = (s32[], f32[256]) while(t), condition=cond, body=body ROOT r = f32[256] "
+    "get-tuple-element(w), index=1 }\n";
 
 // A loop that is written out and one that stands there once take the same time.
 static void test_loops(void **state) {
@@ -235,10 +246,12 @@ static void test_loops(void **state) {
   snprintf(text, sizeof text, "%.*s100%s", (int)(at - loop_text), loop_text, at + 5);
   const HlModule *m = module_of(text, &file);
   HlClusterProgram *whole = hl_program_new(cx, arena, m, &(HlProgramOptions){.system = s});
-  HlClusterProgram *folded = hl_program_new(cx, arena, m, &(HlProgramOptions){.system = s, .unroll = 10});
+  HlClusterProgram *folded =
+      hl_program_new(cx, arena, m, &(HlProgramOptions){.system = s, .unroll = 10});
   assert_true(whole->n_steps == 300 && whole->folded == 0);
   assert_true(folded->n_steps == 3 && folded->folded == 1);
-  const HlClusterRun a = run_of(whole, s, (HlClusterOptions){0}), b = run_of(folded, s, (HlClusterOptions){0});
+  const HlClusterRun a = run_of(whole, s, (HlClusterOptions){0}),
+                     b = run_of(folded, s, (HlClusterOptions){0});
   assert_true(near(a.seconds, b.seconds, 1e-12));
   hl_file_free(&file);
 }
@@ -257,10 +270,12 @@ static HlClusterProgram *training_step(int64_t devices) {
   for (int layer = 0; layer < 200; layer++) {
     for (int k = 0; k < 7; k++)
       hl_program_compute(b, hl_str("compute"), "dot", 1e-4 + 1e-6 * k);
-    hl_program_exchange(b, hl_str("gather"), (HlProgramExchange){HL_ALL_GATHER, 1e6 + layer, inner, NULL}, 0);
+    hl_program_exchange(b, hl_str("gather"),
+                        (HlProgramExchange){HL_ALL_GATHER, 1e6 + layer, inner, NULL}, 0);
     if (start >= 0)
       hl_program_wait(b, hl_str("wait"), start);
-    start = hl_program_exchange(b, hl_str("reduce"), (HlProgramExchange){HL_ALL_REDUCE, 1e6 + layer, all, NULL}, 1);
+    start = hl_program_exchange(b, hl_str("reduce"),
+                                (HlProgramExchange){HL_ALL_REDUCE, 1e6 + layer, all, NULL}, 1);
   }
   hl_program_wait(b, hl_str("wait"), start);
   return hl_program_end(b);
@@ -273,8 +288,8 @@ static void test_large(void **state) {
   double begin = hl_now();
   const HlClusterProgram *p = training_step(65536);
   const HlClusterRun one = run_of(p, s, (HlClusterOptions){0});
-  print_message("%d steps on 65,536 devices as %lld class: %.2f s for %.1f ms\n", p->n_steps, (long long)one.classes,
-                hl_now() - begin, 1e3 * one.seconds);
+  print_message("%d steps on 65,536 devices as %lld class: %.2f s for %.1f ms\n", p->n_steps,
+                (long long)one.classes, hl_now() - begin, 1e3 * one.seconds);
   assert_int_equal(one.classes, 1);
   assert_true(hl_now() - begin < 30);
   begin = hl_now();
@@ -315,7 +330,7 @@ static uint64_t varint(const unsigned char **at) {
 }
 
 typedef struct Field {
-  uint64_t number, value;          // value: of a varint, or the length
+  uint64_t number, value;  // value: of a varint, or the length
   const unsigned char *bytes;
 } Field;
 
@@ -376,7 +391,8 @@ static void test_meshes(void **state) {
   HlDeviceMesh mesh;
   assert_true(hl_mesh_read(cx, arena, "data=64,model=8", &mesh));
   assert_true(mesh.n == 2 && hl_mesh_devices(&mesh) == 512);
-  static const char *const bad[] = {"", "data=", "data=0", "data=1,data=2", "=3", "data=99999999", "_=2", "a=2,"};
+  static const char *const bad[] = {"",   "data=",         "data=0", "data=1,data=2",
+                                    "=3", "data=99999999", "_=2",    "a=2,"};
   for (int k = 0; k < HL_COUNT_OF(bad); k++)
     assert_false(hl_mesh_read(cx, arena, bad[k], &mesh));
   hl_cx_clear(cx);
@@ -388,15 +404,22 @@ static void test_meshes(void **state) {
     assert_int_equal(hl_mesh_devices(&mesh), 12);
     n++;
   }
-  assert_int_equal(n, 18);                       // ordered factorisations of 12 into three
+  assert_int_equal(n, 18);  // ordered factorisations of 12 into three
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_overlap), cmocka_unit_test(test_interference), cmocka_unit_test(test_one_stream_queues),
-      cmocka_unit_test(test_classes), cmocka_unit_test(test_jitter),       cmocka_unit_test(test_module),
-      cmocka_unit_test(test_loops),   cmocka_unit_test(test_large),        cmocka_unit_test(test_sweep),
-      cmocka_unit_test(test_perfetto), cmocka_unit_test(test_meshes),
+      cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_interference),
+      cmocka_unit_test(test_one_stream_queues),
+      cmocka_unit_test(test_classes),
+      cmocka_unit_test(test_jitter),
+      cmocka_unit_test(test_module),
+      cmocka_unit_test(test_loops),
+      cmocka_unit_test(test_large),
+      cmocka_unit_test(test_sweep),
+      cmocka_unit_test(test_perfetto),
+      cmocka_unit_test(test_meshes),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -15,7 +15,8 @@ const char *sim_seconds(HlArena *arena, double s) {
     return "0";
   if (s >= 1)
     return hl_arena_printf(arena, "%.4g s", s);
-  return s >= 1e-3 ? hl_arena_printf(arena, "%.4g ms", 1e3 * s) : hl_arena_printf(arena, "%.4g us", 1e6 * s);
+  return s >= 1e-3 ? hl_arena_printf(arena, "%.4g ms", 1e3 * s)
+                   : hl_arena_printf(arena, "%.4g us", 1e6 * s);
 }
 
 // --- Options ------------------------------------------------------------------------------------------------
@@ -35,7 +36,8 @@ bool sim_read_how(const Cli *cli, const char *list, HlExchangeHow *how) {
         }
     }
     if (!found)
-      return cli_usage(cli, "'%.*s' is no exchange and an algorithm for it, as all-reduce=ring", (int)(end - list), list) == CLI_OK;
+      return cli_usage(cli, "'%.*s' is no exchange and an algorithm for it, as all-reduce=ring",
+                       (int)(end - list), list) == CLI_OK;
     list = *end ? end + 1 : end;
   }
   return true;
@@ -47,7 +49,8 @@ static bool read_mesh(Cli *cli, SimCluster *out) {
   if (mesh && search)
     return cli_usage(cli, "--mesh says what --search-mesh is to find: one of them") == CLI_OK;
   if (search && (!cli_flag(cli, "--shard") || !cli_flag(cli, "--devices")))
-    return cli_usage(cli, "--search-mesh needs --devices, and --shard, which says what lies along which axis") == CLI_OK;
+    return cli_usage(cli, "--search-mesh needs --devices, and --shard, which says what lies along "
+                          "which axis") == CLI_OK;
   if (cli_flag(cli, "--shard") && !mesh && !search)
     return cli_usage(cli, "--shard needs --mesh or --search-mesh") == CLI_OK;
   if ((mesh || search) && !hl_mesh_read(cli->cx, out->arena, mesh ? mesh : search, &out->mesh)) {
@@ -60,11 +63,13 @@ static bool read_mesh(Cli *cli, SimCluster *out) {
   for (const char *at = mesh; *at; at += strcspn(at, ",")) {
     at += *at == ',';
     if (!memchr(at, '=', strcspn(at, ",")))
-      return cli_usage(cli, "--mesh: '%.*s' is no axis and its size, as data=64", (int)strcspn(at, ","), at) == CLI_OK;
+      return cli_usage(cli, "--mesh: '%.*s' is no axis and its size, as data=64",
+                       (int)strcspn(at, ","), at) == CLI_OK;
   }
   const int64_t n = hl_mesh_devices(&out->mesh);
   if (cli_flag(cli, "--devices") && out->devices != n)
-    return cli_usage(cli, "--mesh has %lld devices, --devices says %lld", (long long)n, (long long)out->devices) == CLI_OK;
+    return cli_usage(cli, "--mesh has %lld devices, --devices says %lld", (long long)n,
+                     (long long)out->devices) == CLI_OK;
   out->devices = n;
   return true;
 }
@@ -78,10 +83,13 @@ static bool read_stragglers(const Cli *cli, HlClusterOptions *out) {
   if (end != text && *end == ',') {
     const char *second = end + 1;
     out->straggle = base_read_double(second, &end);
-    if (end != second && !*end && out->stragglers >= 0 && out->stragglers <= 1 && out->straggle >= 1 && out->straggle < 1e6)
+    if (end != second && !*end && out->stragglers >= 0 && out->stragglers <= 1 &&
+        out->straggle >= 1 && out->straggle < 1e6)
       return true;
   }
-  return cli_usage(cli, "--stragglers: expected a share and how many times slower, as 0.01,1.5, not '%s'", text) == CLI_OK;
+  return cli_usage(
+             cli, "--stragglers: expected a share and how many times slower, as 0.01,1.5, not '%s'",
+             text) == CLI_OK;
 }
 
 static bool read_run_options(Cli *cli, SimCluster *out) {
@@ -89,8 +97,10 @@ static bool read_run_options(Cli *cli, SimCluster *out) {
   int64_t seed = 0;
   out->overlap = cli_flag(cli, "--overlap") ? HL_OVERLAP_ALL : HL_OVERLAP_AS_WRITTEN;
   o->each = cli_flag(cli, "--each");
-  if (!cli_integer(cli, "--devices", 1, 1 << 24, &out->devices) || !cli_integer(cli, "--trips", 1, 1000000000, &out->trips) || !read_mesh(cli, out) ||
-      !cli_number(cli, "--jitter", &o->jitter) || !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
+  if (!cli_integer(cli, "--devices", 1, 1 << 24, &out->devices) ||
+      !cli_integer(cli, "--trips", 1, 1000000000, &out->trips) || !read_mesh(cli, out) ||
+      !cli_number(cli, "--jitter", &o->jitter) ||
+      !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
       !cli_integer(cli, "--device", 0, 1 << 24, &o->device) || !read_stragglers(cli, o) ||
       !sim_read_how(cli, cli_value(cli, "--how"), o->how))
     return false;
@@ -140,23 +150,31 @@ void sim_cluster_free(SimCluster *c) {
 }
 
 const HlSystem *sim_system_for(Cli *cli, HlArena *arena, const HlSystem *s, int64_t devices) {
-  if (devices <= hl_system_devices(s) && hl_system_devices(s) % devices == 0 && devices == hl_system_devices(s))
+  if (devices <= hl_system_devices(s) && hl_system_devices(s) % devices == 0 &&
+      devices == hl_system_devices(s))
     return s;
   return hl_system_resize(cli->cx, arena, s, devices);
 }
 
 // --- Programs -------------------------------------------------------------------------------------------------
 
-static bool measured(void *user, HlStr name, const char *category, double roofline, double *seconds) {
+static bool measured(void *user, HlStr name, const char *category, double roofline,
+                     double *seconds) {
   const HlSimProfileRow *row = hl_sim_profile_find(user, name);
   if (row)
     *seconds = row->seconds;
   return row != NULL;
 }
 
-HlClusterProgram *sim_program(Cli *cli, const SimCluster *c, HlArena *arena, const HlModule *m, int64_t devices) {
-  const HlProgramOptions o = {.system = c->system, .devices = devices, .overlap = c->overlap, .trips = c->trips, .copies_apart = cli_flag(cli, "--mesh"),
-                              .time = c->profile ? measured : NULL, .user = c->profile};
+HlClusterProgram *sim_program(Cli *cli, const SimCluster *c, HlArena *arena, const HlModule *m,
+                              int64_t devices) {
+  const HlProgramOptions o = {.system = c->system,
+                              .devices = devices,
+                              .overlap = c->overlap,
+                              .trips = c->trips,
+                              .copies_apart = cli_flag(cli, "--mesh"),
+                              .time = c->profile ? measured : NULL,
+                              .user = c->profile};
   return hl_program_new(cli->cx, arena, m, &o);
 }
 
@@ -164,14 +182,16 @@ HlClusterProgram *sim_program(Cli *cli, const SimCluster *c, HlArena *arena, con
 static bool partition(Cli *cli, const SimCluster *c, HlModule *m) {
   const char *shard = cli_value(cli, "--shard");
   if (!cli_flag(cli, "--mesh") || hl_is_partitioned(m))
-    return !shard || hl_error(cli->cx, hl_module_pos(m), "the program is partitioned already: --shard comes too late");
+    return !shard || hl_error(cli->cx, hl_module_pos(m),
+                              "the program is partitioned already: --shard comes too late");
   if (shard && !hl_mesh_shard(cli->cx, m, &c->mesh, shard))
     return false;
   const int64_t named = shard ? c->devices : hl_named_partitions(m);
   if (named <= 1)
     return true;
   if (c->devices % named != 0)
-    return hl_error(cli->cx, hl_module_pos(m), "its shardings are for %lld partitions, of which a mesh of %lld is no multiple",
+    return hl_error(cli->cx, hl_module_pos(m),
+                    "its shardings are for %lld partitions, of which a mesh of %lld is no multiple",
                     (long long)named, (long long)c->devices);
   if (m->num_partitions <= 1)
     hl_set_devices(m, m->replica_count, named);
@@ -188,14 +208,18 @@ static const char *share(HlArena *arena, double part, double whole) {
 }
 
 static void add_line(HlBuf *out, HlArena *arena, const char *label, double seconds, double whole) {
-  hl_buf_printf(out, "  %-20s %-10s %s\n", label, sim_seconds(arena, seconds), share(arena, seconds, whole));
+  hl_buf_printf(out, "  %-20s %-10s %s\n", label, sim_seconds(arena, seconds),
+                share(arena, seconds, whole));
 }
 
-static void add_exposed(HlBuf *out, HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, bool lines) {
-  static const char *const heads[2][6] = {{"exchange", ">times", ">bytes", ">takes", ">exposed", ">for others"},
-                                          {"source line", ">times", ">bytes", ">takes", ">exposed", ">for others"}};
+static void add_exposed(HlBuf *out, HlArena *arena, const HlClusterProgram *p,
+                        const HlClusterRun *run, bool lines) {
+  static const char *const heads[2][6] = {
+      {"exchange", ">times", ">bytes", ">takes", ">exposed", ">for others"},
+      {"source line", ">times", ">bytes", ">takes", ">exposed", ">for others"}};
   HlExposed *row;
-  const int n = lines ? hl_exposed_by_line(arena, p, run, &row) : hl_exposed_by_kind(arena, p, run, &row);
+  const int n =
+      lines ? hl_exposed_by_line(arena, p, run, &row) : hl_exposed_by_kind(arena, p, run, &row);
   Table t;
   if (n == 0 || (lines && n == 1 && !*row[0].what))
     return;
@@ -221,7 +245,8 @@ static int by_seconds(const void *a, const void *b) {
   return x->seconds != y->seconds ? (x->seconds > y->seconds ? -1 : 1) : x->step - y->step;
 }
 
-static void add_path(HlBuf *out, HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run) {
+static void add_path(HlBuf *out, HlArena *arena, const HlClusterProgram *p,
+                     const HlClusterRun *run) {
   static const char *const heads[] = {"critical path", "what", ">time", ">share"};
   HlPathPart *part;
   const int n = hl_critical_path(arena, p, run, &part);
@@ -240,10 +265,12 @@ static void add_path(HlBuf *out, HlArena *arena, const HlClusterProgram *p, cons
   table_print(&t, out);
 }
 
-static void tell(HlBuf *out, HlArena *arena, const char *path, const HlClusterProgram *p, const HlSystem *s, const HlClusterRun *run) {
+static void tell(HlBuf *out, HlArena *arena, const char *path, const HlClusterProgram *p,
+                 const HlSystem *s, const HlClusterRun *run) {
   char room[32];
-  hl_buf_printf(out, "%s: %s on %lld device%s of %s, simulated as %lld\n", path, p->name, (long long)p->devices,
-                p->devices == 1 ? "" : "s", s->name, (long long)run->classes);
+  hl_buf_printf(out, "%s: %s on %lld device%s of %s, simulated as %lld\n", path, p->name,
+                (long long)p->devices, p->devices == 1 ? "" : "s", s->name,
+                (long long)run->classes);
   hl_buf_printf(out, "  %-20s %s\n", "time", sim_seconds(arena, run->seconds));
   if (run->first < run->seconds)
     hl_buf_printf(out, "  %-20s %s\n", "first device done", sim_seconds(arena, run->first));
@@ -253,15 +280,18 @@ static void tell(HlBuf *out, HlArena *arena, const char *path, const HlClusterPr
     add_line(out, arena, "of that, for others", run->waiting, run->seconds);
   add_line(out, arena, "hidden exchanges", run->hidden, run->seconds);
   if (run->peak > 0)
-    hl_buf_printf(out, "  %-20s %s\n", "peak memory", cli_short_number((double)run->peak, true, room, sizeof room));
+    hl_buf_printf(out, "  %-20s %s\n", "peak memory",
+                  cli_short_number((double)run->peak, true, room, sizeof room));
   add_exposed(out, arena, p, run, false);
   add_exposed(out, arena, p, run, true);
   add_path(out, arena, p, run);
 }
 
-static void exposed_json(HlBuf *out, HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, bool lines) {
+static void exposed_json(HlBuf *out, HlArena *arena, const HlClusterProgram *p,
+                         const HlClusterRun *run, bool lines) {
   HlExposed *row;
-  const int n = lines ? hl_exposed_by_line(arena, p, run, &row) : hl_exposed_by_kind(arena, p, run, &row);
+  const int n =
+      lines ? hl_exposed_by_line(arena, p, run, &row) : hl_exposed_by_kind(arena, p, run, &row);
   json_open(out, lines ? "lines" : "exchanges", '[');
   for (int k = 0; k < n; k++) {
     json_open(out, NULL, '{');
@@ -281,7 +311,8 @@ static void exposed_json(HlBuf *out, HlArena *arena, const HlClusterProgram *p, 
   json_close(out, ']');
 }
 
-static void tell_json(HlBuf *out, HlArena *arena, const HlClusterProgram *p, const HlSystem *s, const HlClusterRun *run) {
+static void tell_json(HlBuf *out, HlArena *arena, const HlClusterProgram *p, const HlSystem *s,
+                      const HlClusterRun *run) {
   HlPathPart *part;
   json_text(out, "program", p->name);
   json_text(out, "system", s->name);
@@ -317,7 +348,8 @@ static bool write_to(Cli *cli, const char *option, HlBuf *text) {
   return hl_write_file(cli->cx, cli_value(cli, option), text->at ? text->at : "", text->n);
 }
 
-static bool write_files(Cli *cli, const HlClusterProgram *p, const HlSystem *s, const HlClusterRun *run) {
+static bool write_files(Cli *cli, const HlClusterProgram *p, const HlSystem *s,
+                        const HlClusterRun *run) {
   HlBuf text = {0};
   bool ok = true;
   if (cli_flag(cli, "--timeline")) {
@@ -338,7 +370,8 @@ static bool write_files(Cli *cli, const HlClusterProgram *p, const HlSystem *s, 
   return ok;
 }
 
-static bool simulate(Cli *cli, const SimCluster *c, HlArena *arena, const char *path, const HlModule *m, const HlClusterProgram *p) {
+static bool simulate(Cli *cli, const SimCluster *c, HlArena *arena, const char *path,
+                     const HlModule *m, const HlClusterProgram *p) {
   const HlSystem *s = sim_system_for(cli, arena, c->system, p->devices);
   HlClusterRun run;
   HlBuf out = {0};
@@ -361,7 +394,8 @@ static bool one_module(Cli *cli, const SimCluster *c, const char *path, HlModule
   if (cli_flag(cli, "--search-mesh"))
     return sim_search_mesh(cli, c, path, m);
   HlArena *arena = hl_arena_new();
-  const HlClusterProgram *p = partition(cli, c, m) ? sim_program(cli, c, arena, m, c->devices) : NULL;
+  const HlClusterProgram *p =
+      partition(cli, c, m) ? sim_program(cli, c, arena, m, c->devices) : NULL;
   const bool ok = p && simulate(cli, c, arena, path, m, p);
   hl_arena_free(arena);
   return ok;
@@ -383,7 +417,8 @@ static bool chakra_file(Cli *cli, const SimCluster *c, const char *path, const c
   const HlClusterProgram *p = hl_chakra_read(cli->cx, arena, prefix, NULL, c->system->device);
   bool ok = p != NULL;
   if (ok && c->devices > 0 && c->devices != p->devices)
-    ok = hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0}, "the traces are of %lld ranks: --devices cannot change that",
+    ok = hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
+                       "the traces are of %lld ranks: --devices cannot change that",
                        (long long)p->devices);
   ok = ok && simulate(cli, c, arena, path, NULL, p);
   hl_arena_free(arena);
@@ -405,10 +440,12 @@ static bool graph_file(Cli *cli, const SimCluster *c, CliFiles *files, int k) {
   SimInput input;
   bool skipped = false, ok = sim_input(cli, &input) == CLI_OK;
   HlSimGraph *graph = ok ? sim_load(cli, files, k, &input, &skipped) : NULL;
-  const HlClusterProgram *p = graph ? hl_program_of_graph(cli->cx, arena, graph, c->system->device) : NULL;
+  const HlClusterProgram *p =
+      graph ? hl_program_of_graph(cli->cx, arena, graph, c->system->device) : NULL;
   if (p && c->devices > 0 && c->devices != p->devices)
-    ok = hl_error(cli->cx, (HlPos){0}, "the graph is of %lld processors: --extend=%lld makes it one of others", (long long)p->devices,
-                  (long long)c->devices);
+    ok = hl_error(cli->cx, (HlPos){0},
+                  "the graph is of %lld processors: --extend=%lld makes it one of others",
+                  (long long)p->devices, (long long)c->devices);
   ok = ok && p && simulate(cli, c, arena, files->at[k].at, NULL, p);
   hl_sim_graph_free(graph);
   sim_input_free(&input);
@@ -469,8 +506,10 @@ int sim_cluster(Cli *cli) {
     sim_cluster_free(&c);
     return CLI_USAGE;
   }
-  if (files.n > 1 && (cli_flag(cli, "--timeline") || cli_flag(cli, "--page") || cli_flag(cli, "--chakra")))
-    status = cli_usage(cli, "--timeline, --page and --chakra are of one program, not of %d", files.n);
+  if (files.n > 1 &&
+      (cli_flag(cli, "--timeline") || cli_flag(cli, "--page") || cli_flag(cli, "--chakra")))
+    status =
+        cli_usage(cli, "--timeline, --page and --chakra are of one program, not of %d", files.n);
   for (int k = 0; status != CLI_USAGE && k < files.n; k++)
     status = cli_worse(status, one_file(cli, &c, &files, k));
   status = cli_worse(status, cli_end_files(cli, &files));

@@ -5,7 +5,6 @@
 #include "cli/sim/cluster.h"
 #include "cli/table.h"
 
-
 // --- Systems --------------------------------------------------------------------------------------------------
 
 static void system_row(const Cli *cli, Table *t, HlBuf *json, const HlSystem *s) {
@@ -57,7 +56,8 @@ typedef struct Row {
   bool by_messages;
 } Row;
 
-static void row_text(Table *t, HlArena *arena, const HlExchange *what, HlExchangeHow how, const Row *row) {
+static void row_text(Table *t, HlArena *arena, const HlExchange *what, HlExchangeHow how,
+                     const Row *row) {
   const HlExchangeTime *f = &row->formula;
   table_row(t);
   table_text(t, "%s", hl_how_text(how));
@@ -91,7 +91,8 @@ static bool time_one(Cli *cli, const HlSystem *s, const HlExchange *what, Row *r
     return false;
   if (!row->by_messages)
     return true;
-  cli_progress(cli, "%s by %s, message by message", hl_exchange_text(what->kind), hl_how_text(what->how));
+  cli_progress(cli, "%s by %s, message by message", hl_exchange_text(what->kind),
+               hl_how_text(what->how));
   const bool ok = hl_exchange_messages(cli->cx, s, what, &row->messages);
   cli_progress(cli, NULL);
   return ok;
@@ -125,12 +126,16 @@ static bool read_kind(const Cli *cli, HlExchangeKind *kind) {
       *kind = (HlExchangeKind)k;
       return true;
     }
-  return cli_usage(cli, "--exchange: no exchange '%s': all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce, gather, "
-                        "scatter or barrier", text) == CLI_OK;
+  return cli_usage(cli,
+                   "--exchange: no exchange '%s': all-reduce, all-gather, reduce-scatter, "
+                   "all-to-all, broadcast, reduce, gather, "
+                   "scatter or barrier",
+                   text) == CLI_OK;
 }
 
 int sim_exchange_times(Cli *cli) {
-  static const char *const heads[] = {"algorithm", ">time", "by", ">by message", ">rounds", ">messages", ">sent by one", ">bytes/s"};
+  static const char *const heads[] = {"algorithm", ">time",     "by",           ">by message",
+                                      ">rounds",   ">messages", ">sent by one", ">bytes/s"};
   SimCluster c;
   HlExchange what = {.bytes = 1 << 20};
   const char *bytes = cli_value(cli, "--bytes");

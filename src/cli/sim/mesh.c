@@ -9,12 +9,13 @@
 
 typedef struct Found {
   HlDeviceMesh mesh;
-  double seconds, exposed;     // seconds < 0: it cannot be done
+  double seconds, exposed;  // seconds < 0: it cannot be done
   int64_t peak;
   const char *why;
 } Found;
 
-static bool try_mesh(Cli *cli, const SimCluster *c, const HlModule *m, const HlDeviceMesh *mesh, Found *out) {
+static bool try_mesh(Cli *cli, const SimCluster *c, const HlModule *m, const HlDeviceMesh *mesh,
+                     Found *out) {
   HlArena *arena = hl_arena_new();
   HlModule *copy = hl_clone(cli->cx, m);
   const HlSystem *s = hl_system_resize(cli->cx, arena, c->system, c->devices);
@@ -107,7 +108,8 @@ bool sim_search_mesh(Cli *cli, const SimCluster *c, const char *path, const HlMo
       put_row(&t, arena, &found.at[k]);
   if (cli->json)
     json_close(&cli->report, ']');
-  hl_buf_printf(&out, "%s: %s on %lld devices of %s\n", path, m->name->text, (long long)c->devices, c->system->name);
+  hl_buf_printf(&out, "%s: %s on %lld devices of %s\n", path, m->name->text, (long long)c->devices,
+                c->system->name);
   table_print(&t, &out);
   if (!cli->json && possible > 0)
     cli_print(&out);

@@ -9,7 +9,8 @@
 
 // --- What if ----------------------------------------------------------------------------------------------------
 
-static void what_if_row(Cli *cli, Table *t, HlArena *arena, const char *change, double seconds, double before) {
+static void what_if_row(Cli *cli, Table *t, HlArena *arena, const char *change, double seconds,
+                        double before) {
   if (cli->json) {
     json_open(&cli->report, NULL, '{');
     json_text(&cli->report, "change", change);
@@ -24,12 +25,14 @@ static void what_if_row(Cli *cli, Table *t, HlArena *arena, const char *change, 
 }
 
 // The program for a system whose device computes otherwise is another one. NULL after reporting.
-static const HlClusterProgram *on_device(Cli *cli, const SimCluster *c, HlArena *arena, const HlModule *m, const HlClusterProgram *p,
+static const HlClusterProgram *on_device(Cli *cli, const SimCluster *c, HlArena *arena,
+                                         const HlModule *m, const HlClusterProgram *p,
                                          const HlSystem *s) {
   if (s->device == c->system->device)
     return p;
   if (!m) {
-    hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0}, "traces say how long they compute: another device cannot be asked about");
+    hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
+                  "traces say how long they compute: another device cannot be asked about");
     return NULL;
   }
   SimCluster other = *c;
@@ -37,7 +40,8 @@ static const HlClusterProgram *on_device(Cli *cli, const SimCluster *c, HlArena 
   return sim_program(cli, &other, arena, m, p->devices);
 }
 
-bool sim_what_if(Cli *cli, const SimCluster *c, const HlModule *m, const HlClusterProgram *p, const HlSystem *s, double seconds, HlBuf *out) {
+bool sim_what_if(Cli *cli, const SimCluster *c, const HlModule *m, const HlClusterProgram *p,
+                 const HlSystem *s, double seconds, HlBuf *out) {
   static const char *const heads[] = {"what if", ">time", ">times as fast"};
   HlArena *arena = hl_arena_new();
   const char *list = cli_value(cli, "--what-if");
@@ -78,7 +82,7 @@ typedef struct Key {
 typedef struct Sweep {
   Cli *cli;
   const SimCluster *c;
-  const HlModule *m;           // NULL: it cannot be made for other devices
+  const HlModule *m;  // NULL: it cannot be made for other devices
   const HlClusterProgram *p;
   Key key[MAX_KEYS];
   int n;
@@ -90,7 +94,8 @@ typedef struct Sweep {
 } Sweep;
 
 static bool bad_spec(const Sweep *s, const char *text, size_t n) {
-  return cli_usage(s->cli, "--sweep: expected KEY=VALUE,VALUE,..., not '%.*s'", (int)n, text) == CLI_OK;
+  return cli_usage(s->cli, "--sweep: expected KEY=VALUE,VALUE,..., not '%.*s'", (int)n, text) ==
+         CLI_OK;
 }
 
 static bool read_key(Sweep *s, const char *text, size_t n) {
@@ -128,7 +133,8 @@ static const HlClusterProgram *program_for(Sweep *s, int64_t devices) {
     if (s->devices[k] == devices)
       return s->program[k];
   if (!s->m) {
-    hl_error_kind(s->cli->cx, HL_UNSUPPORTED, (HlPos){0}, "traces are for the ranks that they are of: 'devices' cannot change");
+    hl_error_kind(s->cli->cx, HL_UNSUPPORTED, (HlPos){0},
+                  "traces are for the ranks that they are of: 'devices' cannot change");
     return NULL;
   }
   const HlClusterProgram *p = sim_program(s->cli, s->c, s->arena, s->m, devices);
@@ -165,7 +171,8 @@ static bool set_value(Sweep *s, HlArena *arena, const char *name, const char *va
       out->options.how[kind] = how;
       return true;
     }
-  out->system = hl_system_what_if(cli->cx, arena, out->system, hl_arena_printf(arena, "%s=%s", name, value));
+  out->system =
+      hl_system_what_if(cli->cx, arena, out->system, hl_arena_printf(arena, "%s=%s", name, value));
   return out->system != NULL;
 }
 
@@ -178,7 +185,8 @@ static bool run_one(Sweep *s, HlArena *arena, const int *at, HlClusterRun *run) 
           !set_value(s, arena, s->key[k].name, s->key[k].value[at[k]], &setting))
         return false;
   const HlSystem *sized = sim_system_for(s->cli, arena, setting.system, setting.program->devices);
-  const HlClusterProgram *p = sized ? on_device(s->cli, s->c, arena, s->m, setting.program, sized) : NULL;
+  const HlClusterProgram *p =
+      sized ? on_device(s->cli, s->c, arena, s->m, setting.program, sized) : NULL;
   return p && hl_cluster_run(s->cli->cx, arena, p, sized, &setting.options, run);
 }
 
@@ -187,7 +195,8 @@ static void put_bar(Table *t, double part) {
   table_text(t, "%.*s", (int)(30 * part + 0.5), bar);
 }
 
-static void put_row(Sweep *s, Table *t, HlArena *arena, const int *at, const HlClusterRun *run, double longest) {
+static void put_row(Sweep *s, Table *t, HlArena *arena, const int *at, const HlClusterRun *run,
+                    double longest) {
   Cli *cli = s->cli;
   if (!cli->json) {
     table_row(t);
@@ -248,7 +257,8 @@ static bool run_all(Sweep *s, Table *t) {
   return ok;
 }
 
-bool sim_sweep(Cli *cli, const SimCluster *c, const HlModule *m, const HlClusterProgram *p, HlBuf *out) {
+bool sim_sweep(Cli *cli, const SimCluster *c, const HlModule *m, const HlClusterProgram *p,
+               HlBuf *out) {
   const char *heads[MAX_KEYS + 3];
   Sweep s = {.cli = cli, .c = c, .m = m, .p = p, .arena = hl_arena_new()};
   Table t;
@@ -278,7 +288,8 @@ bool sim_check_changes(Cli *cli, const SimCluster *c) {
   bool ok = true;
   for (; ok && list && *list; list += strcspn(list, ",")) {
     list += *list == ',';
-    ok = hl_system_what_if(cli->cx, arena, c->system, hl_arena_strndup(arena, list, strcspn(list, ","))) != NULL;
+    ok = hl_system_what_if(cli->cx, arena, c->system,
+                           hl_arena_strndup(arena, list, strcspn(list, ","))) != NULL;
   }
   if (!ok)
     cli_flush(cli);

@@ -85,7 +85,8 @@ static bool read_key(Yaml *y, HlStr key, HlStr value) {
     return y->n_bandwidth = n, numbers(y, item, n, y->bandwidth);
   if (hl_str_is(key, "latency"))
     return y->n_latency = n, numbers(y, item, n, y->latency);
-  return hl_error(y->cx, pos_of(y, key.at), "'%.*s' is no key of a network: topology, npus_count, bandwidth, latency",
+  return hl_error(y->cx, pos_of(y, key.at),
+                  "'%.*s' is no key of a network: topology, npus_count, bandwidth, latency",
                   (int)key.n, key.at);
 }
 
@@ -105,8 +106,10 @@ static bool read_yaml(Yaml *y) {
       return false;
     line = stop + 1;
   }
-  if (y->n_topology < 1 || y->n_count != y->n_topology || y->n_bandwidth != y->n_topology || y->n_latency != y->n_topology)
-    return hl_error(y->cx, (HlPos){y->source, 0}, "topology, npus_count, bandwidth and latency must be lists of one length");
+  if (y->n_topology < 1 || y->n_count != y->n_topology || y->n_bandwidth != y->n_topology ||
+      y->n_latency != y->n_topology)
+    return hl_error(y->cx, (HlPos){y->source, 0},
+                    "topology, npus_count, bandwidth and latency must be lists of one length");
   return true;
 }
 
@@ -118,7 +121,8 @@ bool net_is_astra(const HlSource *source) {
     const HlStr line = trim((HlStr){rest.at, newline ? (size_t)(newline - rest.at) : rest.n});
     if (line.n > 0 && *line.at != '#') {
       const size_t n = strlen("topology:");
-      return line.n > n && (memcmp(line.at, "topology:", n) == 0 || memcmp(line.at, "npus_count:", n + 2) == 0);
+      return line.n > n &&
+             (memcmp(line.at, "topology:", n) == 0 || memcmp(line.at, "npus_count:", n + 2) == 0);
     }
     if (!newline)
       return false;
@@ -133,7 +137,8 @@ static int shape_of(Yaml *y, HlStr word) {
   const int k = net_word(word, words, HL_COUNT_OF(words));
   if (k >= 0)
     return shapes[k];
-  hl_error(y->cx, pos_of(y, word.at), "no topology '%.*s': Ring, Switch or FullyConnected", (int)word.n, word.at);
+  hl_error(y->cx, pos_of(y, word.at), "no topology '%.*s': Ring, Switch or FullyConnected",
+           (int)word.n, word.at);
   return -1;
 }
 
@@ -142,20 +147,31 @@ const HlSystem *net_read_astra(HlCx *cx, HlArena *arena, const HlSource *source)
   if (!read_yaml(&y))
     return NULL;
   HlSystem *s = HL_NEW(arena, HlSystem);
-  *s = (HlSystem){.name = "astra", .about = "a network of ASTRA-sim's", .device = hl_target_find("h100"),
-                  .n_levels = y.n_topology, .efficiency = 1, .slowdown = 1, .share = 1};
+  *s = (HlSystem){.name = "astra",
+                  .about = "a network of ASTRA-sim's",
+                  .device = hl_target_find("h100"),
+                  .n_levels = y.n_topology,
+                  .efficiency = 1,
+                  .slowdown = 1,
+                  .share = 1};
   double devices = 1;
   for (int k = 0; k < y.n_topology; k++) {
     const int shape = shape_of(&y, y.topology[k]);
     if (shape < 0)
       return NULL;
-    if (!(y.count[k] >= 1) || y.count[k] != floor(y.count[k]) || !(y.bandwidth[k] > 0) || (devices *= y.count[k]) > 1 << 24) {
-      hl_error(cx, (HlPos){source, 0}, "a dimension of %.17g places with %.17g GB/s", y.count[k], y.bandwidth[k]);
+    if (!(y.count[k] >= 1) || y.count[k] != floor(y.count[k]) || !(y.bandwidth[k] > 0) ||
+        (devices *= y.count[k]) > 1 << 24) {
+      hl_error(cx, (HlPos){source, 0}, "a dimension of %.17g places with %.17g GB/s", y.count[k],
+               y.bandwidth[k]);
       return NULL;
     }
     const double bandwidth = y.bandwidth[k] * 1073741824, latency = y.latency[k] * 1e-9;
-    s->level[k] = (HlNetLevel){.shape = (HlNetShape)shape, .n = (int64_t)y.count[k], .bandwidth = bandwidth, .latency = latency,
-                               .far_bandwidth = bandwidth, .far_latency = latency};
+    s->level[k] = (HlNetLevel){.shape = (HlNetShape)shape,
+                               .n = (int64_t)y.count[k],
+                               .bandwidth = bandwidth,
+                               .latency = latency,
+                               .far_bandwidth = bandwidth,
+                               .far_latency = latency};
   }
   return s;
 }
@@ -168,19 +184,24 @@ static bool read_system(HlCx *cx, const HlSource *source, HlAstra *out) {
   json_t *root = json_loadb(bytes.at, bytes.n, JSON_REJECT_DUPLICATES, &error);
   if (!root)
     return hl_error(cx, (HlPos){source, (HlLoc)error.position}, "no JSON: %s", error.text);
-  const json_t *delay = json_object_get(root, "endpoint-delay"), *memory = json_object_get(root, "local-mem-bw"),
+  const json_t *delay = json_object_get(root, "endpoint-delay"),
+               *memory = json_object_get(root, "local-mem-bw"),
                *splits = json_object_get(root, "preferred-dataset-splits"),
                *active = json_object_get(root, "active-chunks-per-dimension");
   const json_t *how = json_array_get(json_object_get(root, "all-reduce-implementation"), 0);
   bool ok = true;
-  if (!json_is_integer(delay) || !json_is_number(memory) || !json_is_integer(splits) || json_integer_value(delay) < 0 ||
-      json_integer_value(delay) > 1000000000 || !(json_number_value(memory) > 0) || json_integer_value(splits) < 1 ||
+  if (!json_is_integer(delay) || !json_is_number(memory) || !json_is_integer(splits) ||
+      json_integer_value(delay) < 0 || json_integer_value(delay) > 1000000000 ||
+      !(json_number_value(memory) > 0) || json_integer_value(splits) < 1 ||
       json_integer_value(splits) > 1 << 20)
-    ok = hl_error(cx, (HlPos){source, 0}, "expected endpoint-delay, local-mem-bw and preferred-dataset-splits");
+    ok = hl_error(cx, (HlPos){source, 0},
+                  "expected endpoint-delay, local-mem-bw and preferred-dataset-splits");
   else if (json_is_string(how) && strcmp(json_string_value(how), "ring") != 0)
-    ok = hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){source, 0}, "its '%s' is not there: ring alone", json_string_value(how));
+    ok = hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){source, 0}, "its '%s' is not there: ring alone",
+                       json_string_value(how));
   else if (json_is_integer(active) && json_integer_value(active) != 1)
-    ok = hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){source, 0}, "several active chunks are not there: one alone");
+    ok = hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){source, 0},
+                       "several active chunks are not there: one alone");
   if (ok) {
     out->endpoint_delay = json_integer_value(delay);
     out->memory = json_number_value(memory);
@@ -196,16 +217,19 @@ bool hl_astra_read(HlCx *cx, const HlSource *network, const HlSource *system, Hl
   if (!read_yaml(&y) || !read_system(cx, system, out))
     return false;
   if (y.n_topology != 1 || !hl_str_is(y.topology[0], "Ring"))
-    return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){network, 0}, "to the nanosecond there is one Ring alone");
+    return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){network, 0},
+                         "to the nanosecond there is one Ring alone");
   if (!(y.count[0] >= 2) || y.count[0] > 1 << 20 || !(y.bandwidth[0] > 0))
-    return hl_error(cx, (HlPos){network, 0}, "a ring of %.17g with %.17g GB/s", y.count[0], y.bandwidth[0]);
+    return hl_error(cx, (HlPos){network, 0}, "a ring of %.17g with %.17g GB/s", y.count[0],
+                    y.bandwidth[0]);
   out->n = (int64_t)y.count[0];
   out->bandwidth = y.bandwidth[0];
   out->latency = y.latency[0];
   return true;
 }
 
-bool hl_astra_time(HlCx *cx, const HlAstra *a, HlExchangeKind kind, int64_t bytes, int64_t *nanoseconds) {
+bool hl_astra_time(HlCx *cx, const HlAstra *a, HlExchangeKind kind, int64_t bytes,
+                   int64_t *nanoseconds) {
   const int64_t p = a->n;
   const double per_ns = a->bandwidth * 1073741824 / 1e9;
   const int64_t chunk = bytes / a->chunks, message = kind == HL_ALL_GATHER ? chunk : chunk / p;
@@ -217,11 +241,14 @@ bool hl_astra_time(HlCx *cx, const HlAstra *a, HlExchangeKind kind, int64_t byte
   else if (kind == HL_ALL_GATHER)
     reduced = 0;
   else if (kind != HL_REDUCE_SCATTER)
-    return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "ASTRA-sim has no %s", hl_exchange_text(kind));
+    return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "ASTRA-sim has no %s",
+                         hl_exchange_text(kind));
   if (message < 1)
-    return hl_error(cx, (HlPos){0}, "%lld bytes make no messages for %lld in %d chunks", (long long)bytes, (long long)p, a->chunks);
+    return hl_error(cx, (HlPos){0}, "%lld bytes make no messages for %lld in %d chunks",
+                    (long long)bytes, (long long)p, a->chunks);
   const int64_t link = (int64_t)(a->latency + (double)message / per_ns);
   const int64_t pass = (int64_t)((double)message / (a->memory * 1e9) * 1e9);
-  *nanoseconds = a->chunks * ((messages + 1) * a->endpoint_delay + messages * link + reduced * 3 * pass);
+  *nanoseconds =
+      a->chunks * ((messages + 1) * a->endpoint_delay + messages * link + reduced * 3 * pass);
   return true;
 }

@@ -10,10 +10,10 @@
 // --- Routes, kept ----------------------------------------------------------------------------------------
 
 typedef struct Route {
-  int64_t to;          // -1: none yet
+  int64_t to;  // -1: none yet
   double latency;
   int n, room;
-  int64_t *links;      // heap memory
+  int64_t *links;  // heap memory
 } Route;
 
 static bool find_route(HlCx *cx, const HlSystem *s, Route *route, int64_t from, int64_t to) {
@@ -22,7 +22,8 @@ static bool find_route(HlCx *cx, const HlSystem *s, Route *route, int64_t from, 
   double latency;
   int n = hl_net_route(s, from, to, route->links, route->room, &latency);
   if (n > HL_NET_HOPS)
-    return hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "a message over %d links: there may be %d", n, HL_NET_HOPS);
+    return hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "a message over %d links: there may be %d", n,
+                         HL_NET_HOPS);
   if (n > route->room) {
     base_free(route->links);
     route->links = base_alloc(sizeof *route->links * (size_t)n);
@@ -107,14 +108,18 @@ static bool solve_rounds(Rounds *r, double *seconds) {
   return true;
 }
 
-static bool by_messages(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out);
-static bool by_rounds(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out);
+static bool by_messages(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule,
+                        HlExchangeTime *out);
+static bool by_rounds(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule,
+                      HlExchangeTime *out);
 
 // What no formula says. A few messages are followed one by one, and so are streams that are not in step, which have no rounds
 // together; of many, rounds are solved, as if all members waited for each other after each: exact where all do alike.
 enum { FEW_MESSAGES = 20000 };
-static bool solved(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out) {
-  const double messages = (double)g->groups * (double)g->n * schedule->streams * (double)schedule->rounds;
+static bool solved(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule,
+                   HlExchangeTime *out) {
+  const double messages =
+      (double)g->groups * (double)g->n * schedule->streams * (double)schedule->rounds;
   if (!net_in_step(schedule) || messages <= FEW_MESSAGES) {
     const bool followed = by_messages(cx, s, g, schedule, out);
     out->by_rounds = true;
@@ -123,7 +128,8 @@ static bool solved(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSche
   return by_rounds(cx, s, g, schedule, out);
 }
 
-static bool by_rounds(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out) {
+static bool by_rounds(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule,
+                      HlExchangeTime *out) {
   Rounds r = {cx, s, g, schedule, flows_of(s), {-1, 0, 0, 0, NULL}, 0, 0, 0};
   out->seconds = s->start;
   const bool ok = solve_rounds(&r, &out->seconds);
@@ -139,10 +145,10 @@ static bool by_rounds(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetS
 
 // A member in one stream. Messages of its round start when both ends are in it.
 typedef struct Seat {
-  int64_t round;       // it is in, or n of rounds: done
-  int32_t pending;     // messages of the round that are not through
-  bool in;             // false: it reduces, before the round
-  Route route;         // to where it sent last
+  int64_t round;    // it is in, or n of rounds: done
+  int32_t pending;  // messages of the round that are not through
+  bool in;          // false: it reduces, before the round
+  Route route;      // to where it sent last
 } Seat;
 
 typedef struct Talk {
@@ -151,9 +157,9 @@ typedef struct Talk {
   const NetGroup *g;
   const NetSchedule *schedule;
   NetFlows *flows;
-  Seat *seat;          // (group, member, stream)
+  Seat *seat;  // (group, member, stream)
   int64_t n_seats;
-  VEC(int64_t) entering;   // seats that come to their next round now
+  VEC(int64_t) entering;  // seats that come to their next round now
   double now, last;
   int64_t messages;
   bool failed;
@@ -207,7 +213,8 @@ static void leave_round(Talk *t, int64_t number) {
   Seat *seat = &t->seat[number];
   if (t->s->reduce > 0) {
     NetStep step;
-    net_step(t->schedule, number / t->schedule->streams % t->g->n, (int)(number % t->schedule->streams), seat->round, &step);
+    net_step(t->schedule, number / t->schedule->streams % t->g->n,
+             (int)(number % t->schedule->streams), seat->round, &step);
     if (step.reduced > 0) {
       seat->in = false;
       seat->round++;
@@ -255,7 +262,8 @@ static void talk(Talk *t) {
   }
 }
 
-static bool by_messages(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out) {
+static bool by_messages(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule,
+                        HlExchangeTime *out) {
   const int64_t n_seats = g->groups * g->n * schedule->streams;
   if (n_seats > INT32_MAX / 2)
     return hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "more than 2^30 members times streams");
@@ -268,11 +276,13 @@ static bool by_messages(HlCx *cx, const HlSystem *s, const NetGroup *g, const Ne
   bool ok = !t.failed;
   for (int64_t k = 0; k < n_seats; k++) {
     if (ok && t.seat[k].round < schedule->rounds)
-      ok = hl_error_kind(cx, HL_FAILED, (HlPos){0}, "an exchange stands still: member %lld waits in round %lld",
+      ok = hl_error_kind(cx, HL_FAILED, (HlPos){0},
+                         "an exchange stands still: member %lld waits in round %lld",
                          (long long)(k / schedule->streams), (long long)t.seat[k].round);
     base_free(t.seat[k].route.links);
   }
-  *out = (HlExchangeTime){.seconds = s->start + t.last, .messages = t.messages, .rounds = schedule->rounds};
+  *out = (HlExchangeTime){
+      .seconds = s->start + t.last, .messages = t.messages, .rounds = schedule->rounds};
   vec_free(&t.entering);
   base_free(t.seat);
   net_flows_free(t.flows);
@@ -296,8 +306,8 @@ static double sent_by(const NetSchedule *schedule, int64_t member) {
   return sum;
 }
 
-static bool time_one(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what, const NetGroup *g, HlExchangeHow how,
-                     HlExchangeTime *out) {
+static bool time_one(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
+                     const NetGroup *g, HlExchangeHow how, HlExchangeTime *out) {
   *out = (HlExchangeTime){0};
   NetSchedule *schedule = HL_NEW(arena, NetSchedule);
   if (!net_schedule(cx, arena, s, what, g, how, schedule))
@@ -309,8 +319,8 @@ static bool time_one(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchan
 }
 
 // Those that go without reporting anything: which fit is only known by asking.
-static bool best_of(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what, const NetGroup *g, bool formula,
-                    HlExchangeTime *out) {
+static bool best_of(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
+                    const NetGroup *g, bool formula, HlExchangeTime *out) {
   bool any = false;
   NetSchedule *schedule = HL_NEW(arena, NetSchedule);
   const int n = hl_cx_n_diags(cx);
@@ -335,14 +345,17 @@ static bool best_of(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchang
   return any;
 }
 
-static bool time_best(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what, const NetGroup *g, HlExchangeTime *out) {
+static bool time_best(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
+                      const NetGroup *g, HlExchangeTime *out) {
   if (best_of(cx, arena, s, what, g, true, out))
     return true;
   return best_of(cx, arena, s, what, g, false, out) ||
-         hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "no algorithm fits this %s", hl_exchange_text(what->kind));
+         hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "no algorithm fits this %s",
+                       hl_exchange_text(what->kind));
 }
 
-bool net_time(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what, const NetGroup *g, HlExchangeTime *out) {
+bool net_time(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
+              const NetGroup *g, HlExchangeTime *out) {
   const HlMark mark = hl_arena_mark(arena);
   NetSchedule *schedule = HL_NEW(arena, NetSchedule);
   const bool ok = what->how == HL_HOW_BEST ? time_best(cx, arena, s, what, g, out)
@@ -362,9 +375,11 @@ bool hl_exchange_time(HlCx *cx, const HlSystem *s, const HlExchange *what, HlExc
   return ok;
 }
 
-typedef bool Solver(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule, HlExchangeTime *out);
+typedef bool Solver(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule,
+                    HlExchangeTime *out);
 
-static bool solve_by(HlCx *cx, const HlSystem *s, const HlExchange *what, Solver *solver, HlExchangeTime *out) {
+static bool solve_by(HlCx *cx, const HlSystem *s, const HlExchange *what, Solver *solver,
+                     HlExchangeTime *out) {
   HlArena *arena = hl_arena_new();
   NetGroup g;
   NetSchedule *schedule = HL_NEW(arena, NetSchedule);
@@ -375,7 +390,8 @@ static bool solve_by(HlCx *cx, const HlSystem *s, const HlExchange *what, Solver
     ok = time_best(cx, arena, s, what, &g, out);
     how = out->how;
   }
-  ok = ok && net_schedule(cx, arena, s, what, &g, how, schedule) && solver(cx, s, &g, schedule, out);
+  ok =
+      ok && net_schedule(cx, arena, s, what, &g, how, schedule) && solver(cx, s, &g, schedule, out);
   out->how = how;
   if (ok && g.n > 1)
     out->sent = sent_by(schedule, g.n / 2);
@@ -387,6 +403,7 @@ bool hl_exchange_rounds(HlCx *cx, const HlSystem *s, const HlExchange *what, HlE
   return solve_by(cx, s, what, by_rounds, out);
 }
 
-bool hl_exchange_messages(HlCx *cx, const HlSystem *s, const HlExchange *what, HlExchangeTime *out) {
+bool hl_exchange_messages(HlCx *cx, const HlSystem *s, const HlExchange *what,
+                          HlExchangeTime *out) {
   return solve_by(cx, s, what, by_messages, out);
 }

@@ -41,7 +41,8 @@ HlLineFit hl_fit_line(int n, const double *bytes, const double *seconds) {
   return fit;
 }
 
-static bool predict(HlCx *cx, const HlSystem *system, double efficiency, int n, const HlExchange *what, double *out) {
+static bool predict(HlCx *cx, const HlSystem *system, double efficiency, int n,
+                    const HlExchange *what, double *out) {
   HlSystem s = *system;
   s.efficiency = efficiency;
   for (int k = 0; k < n; k++) {
@@ -61,8 +62,8 @@ static double badness(int n, const double *predicted, const double *seconds) {
 }
 
 // Golden section over the logarithm: the error has one valley, since times fall as efficiency grows.
-bool hl_fit_efficiency(HlCx *cx, const HlSystem *system, int n, const HlExchange *what, const double *seconds, HlLineFit *out,
-                       double *efficiency) {
+bool hl_fit_efficiency(HlCx *cx, const HlSystem *system, int n, const HlExchange *what,
+                       const double *seconds, HlLineFit *out, double *efficiency) {
   if (n < 1)
     return hl_error(cx, (HlPos){0}, "nothing to fit an efficiency to");
   HlArena *arena = hl_arena_new();

@@ -18,9 +18,9 @@
 typedef enum What { JOIN, LEAVE, TIMER } What;
 
 typedef struct Event {
-  uint64_t tag;       // a timer's; else the flow
+  uint64_t tag;  // a timer's; else the flow
   uint32_t stamp;
-  int32_t next;       // in its bucket; -1
+  int32_t next;  // in its bucket; -1
   What what;
 } Event;
 
@@ -41,13 +41,13 @@ static bool sooner(const Due *a, const Due *b) {
 HEAP(dues, Due, Dues, sooner)
 
 typedef struct Flow {
-  double bytes;       // left at `since`
-  double since, rate; // rate < 0: not solved yet
+  double bytes;        // left at `since`
+  double since, rate;  // rate < 0: not solved yet
   uint64_t tag;
   int32_t hop, n_hops;
   uint32_t stamp;
-  int32_t mark;       // of the walk that has seen it
-  bool joined;        // it is on its links
+  int32_t mark;  // of the walk that has seen it
+  bool joined;   // it is on its links
 } Flow;
 
 // A flow on a link: a ring of those on the same one.
@@ -58,7 +58,7 @@ typedef struct Hop {
 
 typedef struct Link {
   double capacity;
-  int32_t first, n;   // hops; first -1
+  int32_t first, n;  // hops; first -1
   int32_t mark, local;
 } Link;
 
@@ -71,7 +71,7 @@ struct NetFlows {
   VEC(Flow) flow;
   VEC(int32_t) free_flows;
   VEC(Hop) hop;
-  VEC(int32_t) free_hops[HL_NET_HOPS + 1];   // runs of so many hops
+  VEC(int32_t) free_hops[HL_NET_HOPS + 1];  // runs of so many hops
   VEC(Event) event;
   VEC(Bucket) bucket;
   VEC(int32_t) free_buckets;
@@ -80,7 +80,7 @@ struct NetFlows {
   uint64_t order;
   int32_t recent[RECENT];
   int turn;
-  VEC(int32_t) touched;         // flows that joined in this instant, and neighbours of those that left
+  VEC(int32_t) touched;  // flows that joined in this instant, and neighbours of those that left
   int32_t mark;
   // Of one solution.
   VEC(int32_t) part;
@@ -198,7 +198,8 @@ static int32_t take_hops(NetFlows *f, int n) {
   return first;
 }
 
-void net_flow(NetFlows *f, double begin, double latency, double bytes, const int64_t *links, int n_links, uint64_t tag) {
+void net_flow(NetFlows *f, double begin, double latency, double bytes, const int64_t *links,
+              int n_links, uint64_t tag) {
   int32_t id;
   if (f->free_flows.n > 0) {
     id = vec_pop(&f->free_flows);
@@ -384,14 +385,15 @@ bool net_flows_next(NetFlows *f, double *at, uint64_t *tag) {
   return false;
 }
 
-void hl_flows_finish(int n_links, const double *capacity, int n_flows, const HlNetFlow *flow, const int *first, const int *link,
-                     double *done) {
+void hl_flows_finish(int n_links, const double *capacity, int n_flows, const HlNetFlow *flow,
+                     const int *first, const int *link, double *done) {
   NetFlows *f = net_flows_new(n_links, capacity);
   int64_t *links = base_alloc(sizeof *links * (size_t)(first[n_flows] + 1));
   for (int k = 0; k < first[n_flows]; k++)
     links[k] = link[k];
   for (int k = 0; k < n_flows; k++)
-    net_flow(f, flow[k].begin, flow[k].latency, flow[k].bytes, links + first[k], first[k + 1] - first[k], (uint64_t)k);
+    net_flow(f, flow[k].begin, flow[k].latency, flow[k].bytes, links + first[k],
+             first[k + 1] - first[k], (uint64_t)k);
   uint64_t tag;
   for (double at; net_flows_next(f, &at, &tag);)
     done[tag] = at;

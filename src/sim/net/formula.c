@@ -8,12 +8,12 @@
 #include "sim/net/net.h"
 
 typedef struct Work {
-  double rounds, bytes, reduced;   // one after another, of one member
+  double rounds, bytes, reduced;  // one after another, of one member
 } Work;
 
 typedef struct Wire {
-  double latency;                  // of one message between neighbours
-  double bandwidth;                // that it gets
+  double latency;    // of one message between neighbours
+  double bandwidth;  // that it gets
 } Wire;
 
 // --- What links give ----------------------------------------------------------------------------------------
@@ -47,7 +47,8 @@ static double crowd(const HlSystem *s, const NetGroup *g, const NetAxis *a, int6
 }
 
 // Between neighbours, the last and the first too if `around`.
-static bool wire_of(const HlSystem *s, const NetGroup *g, const NetAxis *a, int64_t inner, bool around, Wire *out) {
+static bool wire_of(const HlSystem *s, const NetGroup *g, const NetAxis *a, int64_t inner,
+                    bool around, Wire *out) {
   const HlNetLevel *l = &s->level[a->level];
   const double n = crowd(s, g, a, inner);
   if (n == 0)
@@ -56,7 +57,8 @@ static bool wire_of(const HlSystem *s, const NetGroup *g, const NetAxis *a, int6
   double latency = 0;
   const int64_t pairs = is_bus(l) || is_uniform(l) ? 1 : a->count - 1;
   for (int64_t k = 0; k < pairs; k++) {
-    const double one = net_level_latency(l, a->first + k * a->stride, a->first + (k + 1) * a->stride);
+    const double one =
+        net_level_latency(l, a->first + k * a->stride, a->first + (k + 1) * a->stride);
     latency = one > latency ? one : latency;
   }
   const double home = around ? net_level_latency(l, last, a->first) : 0;
@@ -67,7 +69,8 @@ static bool wire_of(const HlSystem *s, const NetGroup *g, const NetAxis *a, int6
 }
 
 static double seconds_of(const HlSystem *s, Work work, Wire wire) {
-  return work.rounds * wire.latency + work.bytes / wire.bandwidth + (s->reduce > 0 ? work.reduced / s->reduce : 0);
+  return work.rounds * wire.latency + work.bytes / wire.bandwidth +
+         (s->reduce > 0 ? work.reduced / s->reduce : 0);
 }
 
 // --- What algorithms do -------------------------------------------------------------------------------------
@@ -89,7 +92,7 @@ static Work ring_work(const NetSchedule *x, bool both) {
   const double p = (double)x->n, n = x->bytes;
   const double part = (p - 1) / p * n / (both ? 2 : 1);
   if (x->kind == HL_ALL_TO_ALL) {
-    const double far = both ? (double)(x->n / 2) : p - 1;   // the longer way's blocks
+    const double far = both ? (double)(x->n / 2) : p - 1;  // the longer way's blocks
     return (Work){far, far * (far + 1) / 2 * n / p, 0};
   }
   return (Work){twice(x) * (p - 1), twice(x) * part, ring_reduced(x, part)};
@@ -108,7 +111,7 @@ static Work bruck_work(const NetSchedule *x) {
   const double p = (double)x->n, log = net_log2(x->n);
   if (x->kind == HL_ALL_GATHER)
     return (Work){log, (p - 1) / p * x->bytes, 0};
-  double blocks = 0;                 // bits that are set in 0 to p-1
+  double blocks = 0;  // bits that are set in 0 to p-1
   for (int64_t k = 0; k < x->n; k++)
     for (int64_t bits = k; bits; bits &= bits - 1)
       blocks++;
@@ -118,46 +121,40 @@ static Work bruck_work(const NetSchedule *x) {
 static Work tree_work(const NetSchedule *x) {
   const double p = (double)x->n, n = x->bytes, log = net_log2(x->n);
   switch (x->kind) {
-    case HL_ALL_REDUCE:
-      return (Work){2 * log, 2 * log * n, log * n};
-    case HL_BARRIER:
-      return (Work){2 * log, 0, 0};
-    case HL_BROADCAST:
-      return (Work){log, log * n, 0};
-    case HL_REDUCE_TO_ONE:
-      return (Work){log, log * n, log * n};
-    default:
-      return (Work){log, (p - 1) / p * n, 0};
+  case HL_ALL_REDUCE: return (Work){2 * log, 2 * log * n, log * n};
+  case HL_BARRIER: return (Work){2 * log, 0, 0};
+  case HL_BROADCAST: return (Work){log, log * n, 0};
+  case HL_REDUCE_TO_ONE: return (Work){log, log * n, log * n};
+  default: return (Work){log, (p - 1) / p * n, 0};
   }
 }
 
 static Work direct_work(const NetSchedule *x) {
   const double p = (double)x->n, n = x->bytes, part = (p - 1) / p * n;
   switch (x->kind) {
-    case HL_BROADCAST:
-      return (Work){p - 1, (p - 1) * n, 0};
-    case HL_REDUCE_TO_ONE:
-      return (Work){p - 1, (p - 1) * n, (p - 1) * n};
-    case HL_GATHER_TO_ONE:
-    case HL_SCATTER_FROM_ONE:
-      return (Work){p - 1, part, 0};
-    default:
-      return (Work){twice(x) * (p - 1), twice(x) * part, ring_reduced(x, part)};
+  case HL_BROADCAST: return (Work){p - 1, (p - 1) * n, 0};
+  case HL_REDUCE_TO_ONE: return (Work){p - 1, (p - 1) * n, (p - 1) * n};
+  case HL_GATHER_TO_ONE:
+  case HL_SCATTER_FROM_ONE: return (Work){p - 1, part, 0};
+  default: return (Work){twice(x) * (p - 1), twice(x) * part, ring_reduced(x, part)};
   }
 }
 
 static Work chain_work(const NetSchedule *x) {
   const double m = (double)x->chunks, rounds = (double)x->n - 2 + m;
-  return (Work){rounds, rounds * x->bytes / m, x->kind == HL_REDUCE_TO_ONE ? rounds * x->bytes / m : 0};
+  return (Work){rounds, rounds * x->bytes / m,
+                x->kind == HL_REDUCE_TO_ONE ? rounds * x->bytes / m : 0};
 }
 
 // --- Groups along one level --------------------------------------------------------------------------------
 
 // Around a cycle each with each, in turn: message k goes over k links, or the other way over p - k, with as many others on each.
-static bool direct_on_cycle(const HlSystem *s, const NetGroup *g, const NetSchedule *x, double *seconds) {
+static bool direct_on_cycle(const HlSystem *s, const NetGroup *g, const NetSchedule *x,
+                            double *seconds) {
   const NetAxis *a = &g->axis[0];
   Wire wire;
-  if (!is_cycle(s, a) || a->stride > 1 || x->kind >= HL_BROADCAST || !wire_of(s, g, a, 1, true, &wire))
+  if (!is_cycle(s, a) || a->stride > 1 || x->kind >= HL_BROADCAST ||
+      !wire_of(s, g, a, 1, true, &wire))
     return false;
   const double p = (double)x->n, hops = (double)(x->n * x->n / 4);
   Work work = direct_work(x);
@@ -173,9 +170,10 @@ static bool both_ways(const HlSystem *s, const NetGroup *g, const NetSchedule *x
   Wire wire;
   if ((!is_cycle(s, a) && !is_uniform(l)) || !wire_of(s, g, a, 1, true, &wire))
     return false;
-  const bool own = is_cycle(s, a) ? x->n > 2 || a->stride == 1 : l->shape == HL_NET_FULL && x->n > 2;
+  const bool own =
+      is_cycle(s, a) ? x->n > 2 || a->stride == 1 : l->shape == HL_NET_FULL && x->n > 2;
   if (is_cycle(s, a) && x->n == 2)
-    return false;                    // both halves take the same link
+    return false;  // both halves take the same link
   if (!own && x->kind == HL_ALL_TO_ALL)
     return false;
   if (is_uniform(l) && x->kind == HL_ALL_TO_ALL && x->n % 2 == 0)
@@ -193,43 +191,33 @@ static bool along_one(const HlSystem *s, const NetGroup *g, const NetSchedule *x
   Wire wire;
   Work work;
   switch (x->how) {
-    case HL_HOW_RING:
-      work = ring_work(x, false);
-      break;
-    case HL_HOW_LINE:
-      work = ring_work(x, false);
-      work.reduced = ring_reduced(x, line_pieces(x->n) / (double)x->n * x->bytes);
-      break;
-    case HL_HOW_CHAIN:
-      if (!is_bus(l) && !is_uniform(l))
-        return false;                // short links wait for long ones only now and then
-      work = chain_work(x);
-      break;
-    case HL_HOW_BOTH_WAYS:
-      return both_ways(s, g, x, seconds);
-    case HL_HOW_DIRECT:
-      if (x->kind == HL_PERMUTE)
-        return false;
-      if (is_bus(l))
-        return direct_on_cycle(s, g, x, seconds);
-      work = direct_work(x);
-      break;
-    case HL_HOW_DOUBLING:
-    case HL_HOW_HALVING:
-      work = doubling_work(x);
-      break;
-    case HL_HOW_BRUCK:
-      work = bruck_work(x);
-      break;
-    case HL_HOW_TREE:
-      work = tree_work(x);
-      break;
-    case HL_HOW_DISSEMINATION:
-      work.rounds = net_log2(x->n);
-      work.bytes = work.reduced = x->kind == HL_BARRIER ? 0 : work.rounds * x->bytes;
-      break;
-    default:
+  case HL_HOW_RING: work = ring_work(x, false); break;
+  case HL_HOW_LINE:
+    work = ring_work(x, false);
+    work.reduced = ring_reduced(x, line_pieces(x->n) / (double)x->n * x->bytes);
+    break;
+  case HL_HOW_CHAIN:
+    if (!is_bus(l) && !is_uniform(l))
+      return false;  // short links wait for long ones only now and then
+    work = chain_work(x);
+    break;
+  case HL_HOW_BOTH_WAYS: return both_ways(s, g, x, seconds);
+  case HL_HOW_DIRECT:
+    if (x->kind == HL_PERMUTE)
       return false;
+    if (is_bus(l))
+      return direct_on_cycle(s, g, x, seconds);
+    work = direct_work(x);
+    break;
+  case HL_HOW_DOUBLING:
+  case HL_HOW_HALVING: work = doubling_work(x); break;
+  case HL_HOW_BRUCK: work = bruck_work(x); break;
+  case HL_HOW_TREE: work = tree_work(x); break;
+  case HL_HOW_DISSEMINATION:
+    work.rounds = net_log2(x->n);
+    work.bytes = work.reduced = x->kind == HL_BARRIER ? 0 : work.rounds * x->bytes;
+    break;
+  default: return false;
   }
   const bool steps = x->how == HL_HOW_RING || x->how == HL_HOW_LINE || x->how == HL_HOW_CHAIN;
   if (!steps && !is_uniform(l))
@@ -250,7 +238,8 @@ static double full_hops(int64_t p) {
 }
 
 static bool same_links(const HlSystem *s, const NetStage *a, const NetStage *b) {
-  return a->axis.level == b->axis.level && (a->way == b->way || a->line || !is_cycle(s, &a->axis) || a->axis.count == 2);
+  return a->axis.level == b->axis.level &&
+         (a->way == b->way || a->line || !is_cycle(s, &a->axis) || a->axis.count == 2);
 }
 
 // What a stage takes: seconds that nobody shares, and seconds of its links if it has them to itself.
@@ -263,7 +252,8 @@ static bool stage_task(const HlSystem *s, const NetGroup *g, const NetStage *t, 
   Wire wire;
   if (!wire_of(s, g, &t->axis, t->inner, !t->line, &wire))
     return false;
-  Work work = {(double)t->rounds, (p - 1) * piece, t->kind == HL_REDUCE_SCATTER ? (p - 1) * piece : 0};
+  Work work = {(double)t->rounds, (p - 1) * piece,
+               t->kind == HL_REDUCE_SCATTER ? (p - 1) * piece : 0};
   if (t->line && t->kind == HL_REDUCE_SCATTER)
     work.reduced = line_pieces(t->axis.count) * piece;
   if (t->kind == HL_ALL_TO_ALL && !is_uniform(&s->level[t->axis.level])) {
@@ -311,7 +301,8 @@ static bool by_stages(const HlSystem *s, const NetGroup *g, const NetSchedule *x
         continue;
       if (!stage_task(s, g, net_stage(x, k, streams[k].at), &task))
         return false;
-      const double whole = task.own + task.links * sharers(s, x, streams, k), rest = streams[k].left * whole;
+      const double whole = task.own + task.links * sharers(s, x, streams, k),
+                   rest = streams[k].left * whole;
       streams[k].speed = whole > 0 ? 1 / whole : 0;
       step = step < 0 || rest < step ? rest : step;
     }
@@ -337,10 +328,13 @@ bool net_formula(const HlSystem *s, const NetSchedule *x, const NetGroup *g, HlE
   double seconds = 0;
   if (g->n > 1) {
     const bool stages = x->how == HL_HOW_TORUS || x->how == HL_HOW_LEVELS;
-    if (!g->grid || !(stages ? by_stages(s, g, x, &seconds) : g->n_axes == 1 && along_one(s, g, x, &seconds)))
+    if (!g->grid ||
+        !(stages ? by_stages(s, g, x, &seconds) : g->n_axes == 1 && along_one(s, g, x, &seconds)))
       return false;
     seconds += s->start;
   }
-  *out = (HlExchangeTime){.seconds = seconds, .rounds = x->rounds, .messages = (int64_t)(messages_of(x) * (double)g->groups)};
+  *out = (HlExchangeTime){.seconds = seconds,
+                          .rounds = x->rounds,
+                          .messages = (int64_t)(messages_of(x) * (double)g->groups)};
   return true;
 }

@@ -11,12 +11,13 @@ static int by_number(const void *a, const void *b) {
 }
 
 static bool order_means_something(HlExchangeKind kind) {
-  return kind == HL_PERMUTE || kind == HL_BROADCAST || kind == HL_REDUCE_TO_ONE || kind == HL_GATHER_TO_ONE ||
-         kind == HL_SCATTER_FROM_ONE;
+  return kind == HL_PERMUTE || kind == HL_BROADCAST || kind == HL_REDUCE_TO_ONE ||
+         kind == HL_GATHER_TO_ONE || kind == HL_SCATTER_FROM_ONE;
 }
 
 // The values of a coordinate, as first, first + stride, ...; false: they are not like that.
-static bool find_axis(const HlSystem *s, const int64_t *member, int64_t n, int level, HlArena *arena, NetAxis *out) {
+static bool find_axis(const HlSystem *s, const int64_t *member, int64_t n, int level,
+                      HlArena *arena, NetAxis *out) {
   const HlMark mark = hl_arena_mark(arena);
   const int64_t places = s->level[level].n, below = net_below(s, level);
   char *seen = hl_arena_alloc(arena, (size_t)places);
@@ -41,7 +42,8 @@ static bool find_axis(const HlSystem *s, const int64_t *member, int64_t n, int l
   return even;
 }
 
-static bool find_axes(const HlSystem *s, const int64_t *member, int64_t n, HlArena *arena, NetGroup *g) {
+static bool find_axes(const HlSystem *s, const int64_t *member, int64_t n, HlArena *arena,
+                      NetGroup *g) {
   int64_t product = 1;
   g->n_axes = 0;
   for (int k = 0; k < s->n_levels; k++) {
@@ -52,7 +54,7 @@ static bool find_axes(const HlSystem *s, const int64_t *member, int64_t n, HlAre
       g->axis[g->n_axes++] = axis;
     product *= axis.count;
   }
-  return product == n;     // all distinct: then they are all combinations
+  return product == n;  // all distinct: then they are all combinations
 }
 
 // Whether the others look like the first, moved.
@@ -77,8 +79,8 @@ static bool check_members(HlCx *cx, const HlSystem *s, HlArena *arena, const Net
   for (int64_t k = 0; ok && k < all; k++) {
     const int64_t device = g->member ? g->member[k] : k;
     if (device < 0 || device >= devices)
-      ok = hl_error(cx, (HlPos){0}, "device %lld is outside system %s, which has %lld", (long long)device, s->name,
-                    (long long)devices);
+      ok = hl_error(cx, (HlPos){0}, "device %lld is outside system %s, which has %lld",
+                    (long long)device, s->name, (long long)devices);
     else if (seen[device]++)
       ok = hl_error(cx, (HlPos){0}, "device %lld is twice in an exchange", (long long)device);
   }
@@ -87,12 +89,15 @@ static bool check_members(HlCx *cx, const HlSystem *s, HlArena *arena, const Net
 }
 
 bool net_group(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what, NetGroup *g) {
-  *g = (NetGroup){.n = what->n, .groups = what->groups > 0 ? what->groups : 1, .member = what->member};
+  *g = (NetGroup){
+      .n = what->n, .groups = what->groups > 0 ? what->groups : 1, .member = what->member};
   if (what->n < 1 || !(what->bytes >= 0))
-    return hl_error(cx, (HlPos){0}, "an exchange of %lld members and %.17g bytes", (long long)what->n, what->bytes);
+    return hl_error(cx, (HlPos){0}, "an exchange of %lld members and %.17g bytes",
+                    (long long)what->n, what->bytes);
   const int64_t devices = hl_system_devices(s);
   if (what->n > devices || g->groups > devices / what->n)
-    return hl_error(cx, (HlPos){0}, "%lld groups of %lld do not fit system %s, which has %lld devices",
+    return hl_error(cx, (HlPos){0},
+                    "%lld groups of %lld do not fit system %s, which has %lld devices",
                     (long long)g->groups, (long long)what->n, s->name, (long long)devices);
   if (!check_members(cx, s, arena, g))
     return false;

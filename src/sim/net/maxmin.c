@@ -76,10 +76,16 @@ static void fill(Filling *f, HlArena *arena, int n_links) {
   }
 }
 
-void hl_max_min(int n_links, const double *capacity, int n_flows, const int *first, const int *link, double *rate) {
+void hl_max_min(int n_links, const double *capacity, int n_flows, const int *first, const int *link,
+                double *rate) {
   HlArena *arena = hl_arena_new();
-  Filling f = {first, link, HL_ARRAY(arena, int, n_links + 1), HL_ARRAY(arena, int, first[n_flows] + 1),
-               HL_ARRAY(arena, double, n_links + 1), HL_ARRAY(arena, int, n_links + 1), rate};
+  Filling f = {first,
+               link,
+               HL_ARRAY(arena, int, n_links + 1),
+               HL_ARRAY(arena, int, first[n_flows] + 1),
+               HL_ARRAY(arena, double, n_links + 1),
+               HL_ARRAY(arena, int, n_links + 1),
+               rate};
   for (int l = 0; l < n_links; l++)
     f.left[l] = capacity[l];
   for (int flow = 0; flow < n_flows; flow++)

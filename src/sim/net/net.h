@@ -27,9 +27,11 @@ typedef struct NetAxis {
 } NetAxis;
 typedef struct NetGroup {
   int64_t n, groups;
-  const int64_t *member;   // groups * n, each group in ascending order unless places in it mean something; NULL: 0, 1, 2, ...
-  bool grid;               // each group is all combinations of coordinates; groups differ in where they begin alone
-  bool tiles;              // the groups are all devices of the system
+  const int64_t *
+      member;  // groups * n, each group in ascending order unless places in it mean something; NULL: 0, 1, 2, ...
+  bool
+      grid;  // each group is all combinations of coordinates; groups differ in where they begin alone
+  bool tiles;  // the groups are all devices of the system
   int n_axes;
   NetAxis axis[HL_NET_LEVELS];
 } NetGroup;
@@ -45,20 +47,21 @@ static inline int64_t net_member(const NetGroup *g, int64_t group, int64_t k) {
 enum { NET_SENDS = 2 };
 typedef struct NetStep {
   int n_send, n_receive;
-  int64_t to[NET_SENDS], from[NET_SENDS];        // places in the group
+  int64_t to[NET_SENDS], from[NET_SENDS];  // places in the group
   double bytes[NET_SENDS], got[NET_SENDS];
-  double reduced;                                // bytes that are reduced before it goes on
+  double reduced;  // bytes that are reduced before it goes on
 } NetStep;
 
 // Along one axis of a grid.
 typedef struct NetStage {
   NetAxis axis;
-  int64_t inner;           // places of the group from one of its members to the next
-  HlExchangeKind kind;     // all-gather, reduce-scatter or all-to-all
-  bool line;               // of a line, both ways at once
-  bool halves;             // by halving or doubling: a power of two of places that all reach each other
-  int way;                 // of a ring: 1 or -1
-  double bytes;            // of this stream, as HlExchange.bytes says, before a reduce-scatter or after an all-gather
+  int64_t inner;        // places of the group from one of its members to the next
+  HlExchangeKind kind;  // all-gather, reduce-scatter or all-to-all
+  bool line;            // of a line, both ways at once
+  bool halves;  // by halving or doubling: a power of two of places that all reach each other
+  int way;      // of a ring: 1 or -1
+  double
+      bytes;  // of this stream, as HlExchange.bytes says, before a reduce-scatter or after an all-gather
   int64_t begin, rounds;
 } NetStage;
 
@@ -69,19 +72,19 @@ typedef struct NetSchedule {
   int64_t n;
   const int64_t *target, *source;  // permute
   int streams;
-  int64_t rounds;          // of each stream
-  int64_t chunks;          // of pipelines
+  int64_t rounds;  // of each stream
+  int64_t chunks;  // of pipelines
   int n_stages;
-  NetStage *stage;         // n_stages of each stream, one after another
+  NetStage *stage;  // n_stages of each stream, one after another
 } NetSchedule;
 // False after reporting: no such algorithm for this group.
-bool net_schedule(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what, const NetGroup *g, HlExchangeHow how,
-                  NetSchedule *out);
+bool net_schedule(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
+                  const NetGroup *g, HlExchangeHow how, NetSchedule *out);
 void net_step(const NetSchedule *schedule, int64_t member, int stream, int64_t round, NetStep *out);
 // The first round after this one in which some stream may do other than it does in this one.
 int64_t net_same_until(const NetSchedule *schedule, int64_t round);
 double net_latency_chunks(double p, double bytes, double alpha, double beta);
-int net_log2(int64_t n);   // rounded up
+int net_log2(int64_t n);  // rounded up
 // Whether all streams come to each of their stages in the same round.
 bool net_in_step(const NetSchedule *schedule);
 // The chains of stages that make a grid's exchange level by level.
@@ -96,17 +99,20 @@ static inline NetStage *net_stage(const NetSchedule *s, int stream, int at) {
 typedef struct NetFlows NetFlows;
 NetFlows *net_flows_new(int64_t n_links, const double *capacity);
 void net_flows_free(NetFlows *flows);
-void net_flow(NetFlows *flows, double begin, double latency, double bytes, const int64_t *links, int n_links, uint64_t tag);
+void net_flow(NetFlows *flows, double begin, double latency, double bytes, const int64_t *links,
+              int n_links, uint64_t tag);
 void net_timer(NetFlows *flows, double at, uint64_t tag);
-bool net_flows_next(NetFlows *flows, double *at, uint64_t *tag);   // false: all is done
+bool net_flows_next(NetFlows *flows, double *at, uint64_t *tag);  // false: all is done
 
 // --- Formulas (formula.c) ------------------------------------------------------------------------------
 
 // False, nothing reported: links are shared in a way that no formula says.
-bool net_formula(const HlSystem *s, const NetSchedule *schedule, const NetGroup *g, HlExchangeTime *out);
+bool net_formula(const HlSystem *s, const NetSchedule *schedule, const NetGroup *g,
+                 HlExchangeTime *out);
 
 // hl_exchange_time of a group that is looked at once for many exchanges (exchange.c).
-bool net_time(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what, const NetGroup *g, HlExchangeTime *out);
+bool net_time(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
+              const NetGroup *g, HlExchangeTime *out);
 
 // --- ASTRA-sim's network files (astra.c) ---
 bool net_is_astra(const HlSource *source);

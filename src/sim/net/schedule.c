@@ -8,11 +8,13 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const kind_words[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast",
-                                         "reduce",     "gather",     "scatter",        "permute",    "barrier"};
+static const char *const kind_words[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+                                         "broadcast",  "reduce",     "gather",         "scatter",
+                                         "permute",    "barrier"};
 _Static_assert(HL_COUNT_OF(kind_words) == HL_EXCHANGE_KINDS, "a word for each kind");
-static const char *const how_words[] = {"best",   "ring",          "both-ways", "line",   "torus", "levels", "doubling",
-                                        "halving", "dissemination", "bruck",     "direct", "tree",  "chain"};
+static const char *const how_words[] = {"best",   "ring",     "both-ways", "line",          "torus",
+                                        "levels", "doubling", "halving",   "dissemination", "bruck",
+                                        "direct", "tree",     "chain"};
 _Static_assert(HL_COUNT_OF(how_words) == HL_HOWS, "a word for each algorithm");
 
 const char *hl_exchange_text(HlExchangeKind kind) {
@@ -42,8 +44,8 @@ static const unsigned does[HL_HOWS] = {
     [HL_HOW_DISSEMINATION] = BIT(ALL_REDUCE) | BIT(BARRIER),
     [HL_HOW_BRUCK] = BIT(ALL_GATHER) | BIT(ALL_TO_ALL),
     [HL_HOW_DIRECT] = ~BIT(BARRIER),
-    [HL_HOW_TREE] = BIT(ALL_REDUCE) | BIT(BROADCAST) | BIT(REDUCE_TO_ONE) | BIT(GATHER_TO_ONE) | BIT(SCATTER_FROM_ONE) |
-                    BIT(BARRIER),
+    [HL_HOW_TREE] = BIT(ALL_REDUCE) | BIT(BROADCAST) | BIT(REDUCE_TO_ONE) | BIT(GATHER_TO_ONE) |
+                    BIT(SCATTER_FROM_ONE) | BIT(BARRIER),
     [HL_HOW_CHAIN] = BIT(BROADCAST) | BIT(REDUCE_TO_ONE),
 };
 #undef REDUCES
@@ -85,7 +87,8 @@ static void around(NetStep *step, int64_t i, int64_t p, int64_t way, double byte
   receive(step, (i - way + p) % p, bytes);
 }
 
-static void ring_step(const NetSchedule *s, int64_t i, int64_t way, int64_t round, double bytes, NetStep *step) {
+static void ring_step(const NetSchedule *s, int64_t i, int64_t way, int64_t round, double bytes,
+                      NetStep *step) {
   const int64_t p = s->n;
   if (s->kind == HL_ALL_TO_ALL) {
     // Of one way's blocks those that go further than this round; each way has those for which it is the shorter.
@@ -100,7 +103,8 @@ static void ring_step(const NetSchedule *s, int64_t i, int64_t way, int64_t roun
 }
 
 // Along a line: pieces go up from all below me and down from all above me.
-static void line_step(int64_t i, int64_t p, int64_t round, double piece, bool reduces, NetStep *step) {
+static void line_step(int64_t i, int64_t p, int64_t round, double piece, bool reduces,
+                      NetStep *step) {
   if (i + 1 < p && round <= i)
     send_to(step, i + 1, piece);
   if (i > 0 && i + round + 1 <= p)
@@ -126,7 +130,8 @@ static void doubling_step(const NetSchedule *s, int64_t i, int64_t round, NetSte
     return;
   }
   const bool gathers = s->kind == HL_ALL_GATHER || round >= log;
-  const int k = gathers ? (int)(s->kind == HL_ALL_GATHER ? round : round - log) : log - 1 - (int)round;
+  const int k =
+      gathers ? (int)(s->kind == HL_ALL_GATHER ? round : round - log) : log - 1 - (int)round;
   const double bytes = s->bytes * (double)((int64_t)1 << k) / (double)s->n;
   pair(step, i ^ (int64_t)1 << k, bytes);
   step->reduced = gathers ? 0 : bytes;
@@ -157,7 +162,8 @@ static void dissemination_step(const NetSchedule *s, int64_t i, int64_t round, N
 static void root_step(const NetSchedule *s, int64_t i, int64_t round, NetStep *step) {
   const int64_t other = round + 1;
   const bool out = s->kind == HL_BROADCAST || s->kind == HL_SCATTER_FROM_ONE;
-  const double bytes = s->kind == HL_BROADCAST || s->kind == HL_REDUCE_TO_ONE ? s->bytes : s->bytes / (double)s->n;
+  const double bytes =
+      s->kind == HL_BROADCAST || s->kind == HL_REDUCE_TO_ONE ? s->bytes : s->bytes / (double)s->n;
   const int64_t from = out ? 0 : other, to = out ? other : 0;
   if (i == from)
     send_to(step, to, bytes);
@@ -192,14 +198,16 @@ static int64_t subtree(int64_t i, int64_t far, int64_t p) {
 }
 
 // A binomial tree: out from the first, the far half first, or the same back.
-static void tree_out(const NetSchedule *s, int64_t i, int64_t far, bool out, bool pieces, double reduced, NetStep *step) {
+static void tree_out(const NetSchedule *s, int64_t i, int64_t far, bool out, bool pieces,
+                     double reduced, NetStep *step) {
   const int64_t p = s->n;
   const bool upper = i % (2 * far) == far, lower = i % (2 * far) == 0 && i + far < p;
   if (!upper && !lower)
     return;
   const int64_t top = upper ? i : i + far, bottom = top - far;
-  const double bytes = pieces ? s->bytes * (double)subtree(top, far, p) / (double)p
-                              : s->kind == HL_BARRIER ? 0 : s->bytes;
+  const double bytes = pieces                  ? s->bytes * (double)subtree(top, far, p) / (double)p
+                       : s->kind == HL_BARRIER ? 0
+                                               : s->bytes;
   if ((out && lower) || (!out && upper))
     send_to(step, out ? top : bottom, bytes);
   else
@@ -222,7 +230,7 @@ static void chain_step(const NetSchedule *s, int64_t i, int64_t round, NetStep *
   const int64_t p = s->n, m = s->chunks;
   const double bytes = s->bytes / (double)m;
   const bool out = s->kind == HL_BROADCAST;
-  const int64_t place = out ? i : p - 1 - i;               // of the pipeline
+  const int64_t place = out ? i : p - 1 - i;  // of the pipeline
   const int64_t sent = round - place, got = sent + 1;
   if (place + 1 < p && sent >= 0 && sent < m)
     send_to(step, out ? i + 1 : i - 1, bytes);
@@ -309,19 +317,27 @@ static void turned(const HlSystem *s, const NetGroup *g, int d, int *order) {
   }
 }
 
-static void add_stage(const HlSystem *s, const NetGroup *g, NetSchedule *out, int stream, int at, int axis, int way,
-                      HlExchangeKind kind, double bytes) {
+static void add_stage(const HlSystem *s, const NetGroup *g, NetSchedule *out, int stream, int at,
+                      int axis, int way, HlExchangeKind kind, double bytes) {
   NetStage *t = net_stage(out, stream, at);
   const int64_t begin = at > 0 ? t[-1].begin + t[-1].rounds : 0;
   const HlNetShape shape = s->level[g->axis[axis].level].shape;
-  const bool halves = (shape == HL_NET_SWITCH || shape == HL_NET_FULL) && is_power(g->axis[axis].count) && kind != HL_ALL_TO_ALL;
-  *t = (NetStage){.axis = g->axis[axis], .inner = inner_of(g, axis), .kind = kind, .way = way,
-                  .line = is_line(s, &g->axis[axis]), .halves = halves, .bytes = bytes, .begin = begin,
+  const bool halves = (shape == HL_NET_SWITCH || shape == HL_NET_FULL) &&
+                      is_power(g->axis[axis].count) && kind != HL_ALL_TO_ALL;
+  *t = (NetStage){.axis = g->axis[axis],
+                  .inner = inner_of(g, axis),
+                  .kind = kind,
+                  .way = way,
+                  .line = is_line(s, &g->axis[axis]),
+                  .halves = halves,
+                  .bytes = bytes,
+                  .begin = begin,
                   .rounds = halves ? net_log2(g->axis[axis].count) : g->axis[axis].count - 1};
   out->rounds = begin + t->rounds;
 }
 
-static void fill_stream(const HlSystem *s, const NetGroup *g, NetSchedule *out, int stream, int d, int way, double bytes) {
+static void fill_stream(const HlSystem *s, const NetGroup *g, NetSchedule *out, int stream, int d,
+                        int way, double bytes) {
   int order[HL_NET_LEVELS] = {0};
   int at = 0;
   turned(s, g, d, order);
@@ -377,8 +393,9 @@ static bool invert(HlCx *cx, HlArena *arena, const HlExchange *what, NetSchedule
   for (int64_t k = 0; k < what->n; k++) {
     const int64_t to = what->target[k];
     if (to >= what->n || (to >= 0 && source[to] >= 0))
-      return hl_error(cx, (HlPos){0}, "member %lld sends to %lld, which is outside or has another sender", (long long)k,
-                      (long long)to);
+      return hl_error(cx, (HlPos){0},
+                      "member %lld sends to %lld, which is outside or has another sender",
+                      (long long)k, (long long)to);
     if (to >= 0)
       source[to] = k;
   }
@@ -390,21 +407,14 @@ static bool invert(HlCx *cx, HlArena *arena, const HlExchange *what, NetSchedule
 static int64_t rounds_of(const NetSchedule *s) {
   const int64_t p = s->n, log = net_log2(p), twice = s->kind == HL_ALL_REDUCE ? 2 : 1;
   switch (s->how) {
-    case HL_HOW_RING:
-    case HL_HOW_LINE:
-      return twice * (p - 1);
-    case HL_HOW_BOTH_WAYS:
-      return s->kind == HL_ALL_TO_ALL ? p / 2 : twice * (p - 1);
-    case HL_HOW_HALVING:
-      return 2 * log;
-    case HL_HOW_DIRECT:
-      return s->kind == HL_PERMUTE ? 1 : twice * (p - 1);
-    case HL_HOW_TREE:
-      return s->kind == HL_ALL_REDUCE || s->kind == HL_BARRIER ? 2 * log : log;
-    case HL_HOW_CHAIN:
-      return p - 2 + s->chunks;
-    default:
-      return log;
+  case HL_HOW_RING:
+  case HL_HOW_LINE: return twice * (p - 1);
+  case HL_HOW_BOTH_WAYS: return s->kind == HL_ALL_TO_ALL ? p / 2 : twice * (p - 1);
+  case HL_HOW_HALVING: return 2 * log;
+  case HL_HOW_DIRECT: return s->kind == HL_PERMUTE ? 1 : twice * (p - 1);
+  case HL_HOW_TREE: return s->kind == HL_ALL_REDUCE || s->kind == HL_BARRIER ? 2 * log : log;
+  case HL_HOW_CHAIN: return p - 2 + s->chunks;
+  default: return log;
   }
 }
 
@@ -416,31 +426,37 @@ static double first_latency(const HlSystem *s, const NetGroup *g) {
   return latency;
 }
 
-static bool fits(HlCx *cx, const HlSystem *s, const NetGroup *g, HlExchangeKind kind, HlExchangeHow how) {
+static bool fits(HlCx *cx, const HlSystem *s, const NetGroup *g, HlExchangeKind kind,
+                 HlExchangeHow how) {
   const char *word = hl_how_text(how);
   if (!hl_how_does(how, kind))
-    return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "there is no %s by %s", hl_exchange_text(kind), word);
+    return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "there is no %s by %s",
+                         hl_exchange_text(kind), word);
   if ((how == HL_HOW_DOUBLING || how == HL_HOW_HALVING) && !is_power(g->n))
-    return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "%s needs a power of two of members, found %lld", word,
-                         (long long)g->n);
+    return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0},
+                         "%s needs a power of two of members, found %lld", word, (long long)g->n);
   if ((how == HL_HOW_TORUS || how == HL_HOW_LEVELS) && !g->grid)
-    return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "%s needs groups that are grids of system %s", word, s->name);
+    return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0},
+                         "%s needs groups that are grids of system %s", word, s->name);
   for (int k = 0; k < g->n_axes && how == HL_HOW_TORUS; k++)
     if (!s->level[g->axis[k].level].torus || torus_axes(s, g, 0) != g->n_axes)
-      return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "torus needs groups within one torus or mesh");
+      return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0},
+                           "torus needs groups within one torus or mesh");
   return true;
 }
 
-bool net_schedule(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what, const NetGroup *g, HlExchangeHow how,
-                  NetSchedule *out) {
-  *out = (NetSchedule){.kind = what->kind, .how = how, .bytes = what->bytes, .n = g->n, .streams = 1};
+bool net_schedule(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
+                  const NetGroup *g, HlExchangeHow how, NetSchedule *out) {
+  *out =
+      (NetSchedule){.kind = what->kind, .how = how, .bytes = what->bytes, .n = g->n, .streams = 1};
   if (!fits(cx, s, g, what->kind, how))
     return false;
   if (what->kind == HL_PERMUTE && !invert(cx, arena, what, out))
     return false;
   if (how == HL_HOW_CHAIN)
-    out->chunks = (int64_t)net_latency_chunks((double)g->n, what->bytes, first_latency(s, g),
-                                              1 / (s->level[g->n_axes > 0 && g->grid ? g->axis[0].level : 0].bandwidth * s->efficiency));
+    out->chunks = (int64_t)net_latency_chunks(
+        (double)g->n, what->bytes, first_latency(s, g),
+        1 / (s->level[g->n_axes > 0 && g->grid ? g->axis[0].level : 0].bandwidth * s->efficiency));
   if (g->n == 1) {
     out->streams = 0;
     return true;
@@ -457,36 +473,21 @@ void net_step(const NetSchedule *s, int64_t i, int stream, int64_t round, NetSte
   const double half = s->how == HL_HOW_BOTH_WAYS ? s->bytes / 2 : s->bytes;
   *step = (NetStep){0};
   switch (s->how) {
-    case HL_HOW_RING:
-    case HL_HOW_BOTH_WAYS:
-      ring_step(s, i, stream ? -1 : 1, round, half, step);
-      break;
-    case HL_HOW_LINE:
-      line_step(i, s->n, round % (s->n - 1), s->bytes / (double)s->n, scatters(s) && round < s->n - 1, step);
-      break;
-    case HL_HOW_TORUS:
-    case HL_HOW_LEVELS:
-      stages_step(s, i, stream, round, step);
-      break;
-    case HL_HOW_DOUBLING:
-    case HL_HOW_HALVING:
-      doubling_step(s, i, round, step);
-      break;
-    case HL_HOW_BRUCK:
-      bruck_step(s, i, round, step);
-      break;
-    case HL_HOW_DISSEMINATION:
-      dissemination_step(s, i, round, step);
-      break;
-    case HL_HOW_TREE:
-      tree_step(s, i, round, step);
-      break;
-    case HL_HOW_CHAIN:
-      chain_step(s, i, round, step);
-      break;
-    default:
-      direct_step(s, i, round, step);
-      break;
+  case HL_HOW_RING:
+  case HL_HOW_BOTH_WAYS: ring_step(s, i, stream ? -1 : 1, round, half, step); break;
+  case HL_HOW_LINE:
+    line_step(i, s->n, round % (s->n - 1), s->bytes / (double)s->n, scatters(s) && round < s->n - 1,
+              step);
+    break;
+  case HL_HOW_TORUS:
+  case HL_HOW_LEVELS: stages_step(s, i, stream, round, step); break;
+  case HL_HOW_DOUBLING:
+  case HL_HOW_HALVING: doubling_step(s, i, round, step); break;
+  case HL_HOW_BRUCK: bruck_step(s, i, round, step); break;
+  case HL_HOW_DISSEMINATION: dissemination_step(s, i, round, step); break;
+  case HL_HOW_TREE: tree_step(s, i, round, step); break;
+  case HL_HOW_CHAIN: chain_step(s, i, round, step); break;
+  default: direct_step(s, i, round, step); break;
   }
 }
 
@@ -499,7 +500,8 @@ static int64_t same_stage_until(const NetSchedule *s, int64_t round) {
       const int64_t end = stage->begin + stage->rounds;
       if (round < stage->begin || round >= end)
         continue;
-      const int64_t here = stage->line || stage->halves || stage->kind == HL_ALL_TO_ALL ? round + 1 : end;
+      const int64_t here =
+          stage->line || stage->halves || stage->kind == HL_ALL_TO_ALL ? round + 1 : end;
       until = here < until ? here : until;
     }
   return until;
@@ -507,18 +509,15 @@ static int64_t same_stage_until(const NetSchedule *s, int64_t round) {
 
 int64_t net_same_until(const NetSchedule *s, int64_t round) {
   switch (s->how) {
-    case HL_HOW_RING:
-    case HL_HOW_BOTH_WAYS:
-      if (s->kind == HL_ALL_TO_ALL)
-        return round + 1;
-      return s->kind == HL_ALL_REDUCE && round < s->n - 1 ? s->n - 1 : s->rounds;
-    case HL_HOW_TORUS:
-    case HL_HOW_LEVELS:
-      return same_stage_until(s, round);
-    case HL_HOW_CHAIN:
-      return round >= s->n - 2 && round < s->chunks ? s->chunks : round + 1;
-    default:
+  case HL_HOW_RING:
+  case HL_HOW_BOTH_WAYS:
+    if (s->kind == HL_ALL_TO_ALL)
       return round + 1;
+    return s->kind == HL_ALL_REDUCE && round < s->n - 1 ? s->n - 1 : s->rounds;
+  case HL_HOW_TORUS:
+  case HL_HOW_LEVELS: return same_stage_until(s, round);
+  case HL_HOW_CHAIN: return round >= s->n - 2 && round < s->chunks ? s->chunks : round + 1;
+  default: return round + 1;
   }
 }
 

@@ -21,7 +21,8 @@
 #include "base/number.h"
 #include "sim/net/net.h"
 
-static const char *const shape_words[] = {"ring", "line", "switch", "full", "fat-tree", "dragonfly"};
+static const char *const shape_words[] = {"ring", "line",     "switch",
+                                          "full", "fat-tree", "dragonfly"};
 _Static_assert(HL_COUNT_OF(shape_words) == HL_NET_DRAGONFLY + 1, "a word for each shape");
 
 const char *hl_net_shape_text(HlNetShape shape) {
@@ -43,10 +44,10 @@ typedef struct Prefix {
 } Prefix;
 
 static double prefix_factor(const char *text, size_t n) {
-  static const Prefix prefixes[] = {{"", 1},      {"n", 1e-9}, {"u", 1e-6}, {"m", 1e-3},
-                                    {"k", 1e3},   {"K", 1e3},  {"M", 1e6},  {"G", 1e9},
-                                    {"T", 1e12},  {"Ki", 1024}, {"Mi", 1048576},
-                                    {"Gi", 1073741824}, {"Ti", 1099511627776}};
+  static const Prefix prefixes[] = {
+      {"", 1},         {"n", 1e-9},        {"u", 1e-6},          {"m", 1e-3}, {"k", 1e3},
+      {"K", 1e3},      {"M", 1e6},         {"G", 1e9},           {"T", 1e12}, {"Ki", 1024},
+      {"Mi", 1048576}, {"Gi", 1073741824}, {"Ti", 1099511627776}};
   for (int k = 0; k < HL_COUNT_OF(prefixes); k++)
     if (strlen(prefixes[k].text) == n && memcmp(prefixes[k].text, text, n) == 0)
       return prefixes[k].factor;
@@ -88,7 +89,7 @@ typedef struct Reader {
   const HlSource *source;
   HlSystem *s;
   const char *base;
-  HlStr word[MAX_WORDS];   // of the line
+  HlStr word[MAX_WORDS];  // of the line
   int n_words;
 } Reader;
 
@@ -112,7 +113,8 @@ static bool split(Reader *r, const char *line, const char *end) {
     while (rest && stop > at && is_space(stop[-1]))
       stop--;
     if (r->n_words == MAX_WORDS)
-      return hl_error(r->cx, place_of(r, (HlStr){at, 1}), "more than %d words in a line", MAX_WORDS);
+      return hl_error(r->cx, place_of(r, (HlStr){at, 1}), "more than %d words in a line",
+                      MAX_WORDS);
     r->word[r->n_words++] = (HlStr){at, (size_t)(stop - at)};
   }
   return true;
@@ -135,14 +137,14 @@ static bool read_count(Reader *r, HlStr word, int64_t *out) {
     value = 10 * value + (word.at[k] - '0');
   }
   if (value < 1 || value > (1 << 24))
-    return hl_error(r->cx, place_of(r, word), "expected a whole number from 1 to 2^24, found '%.*s'",
-                    (int)word.n, word.at);
+    return hl_error(r->cx, place_of(r, word),
+                    "expected a whole number from 1 to 2^24, found '%.*s'", (int)word.n, word.at);
   *out = value;
   return true;
 }
 
 typedef struct LevelWord {
-  const char *word, *unit;   // unit NULL: a count
+  const char *word, *unit;  // unit NULL: a count
   size_t at;
 } LevelWord;
 static const LevelWord level_words[] = {
@@ -171,9 +173,10 @@ static bool read_level_words(Reader *r, HlNetLevel *level) {
     }
     const LevelWord *word = find_level_word(r->word[k]);
     if (!word) {
-      hl_error(r->cx, place_of(r, r->word[k]), "'%.*s' is no property of a level", (int)r->word[k].n,
-               r->word[k].at);
-      hl_hint(r->cx, "there are bandwidth, latency, far-bandwidth, far-latency, down, up, routers, hosts and shared");
+      hl_error(r->cx, place_of(r, r->word[k]), "'%.*s' is no property of a level",
+               (int)r->word[k].n, r->word[k].at);
+      hl_hint(r->cx, "there are bandwidth, latency, far-bandwidth, far-latency, down, up, routers, "
+                     "hosts and shared");
       return false;
     }
     if (k + 1 == r->n_words)
@@ -238,33 +241,34 @@ static bool read_device(Reader *r, HlStr word) {
   return false;
 }
 
-typedef enum Key { KEY_SYSTEM, KEY_ABOUT, KEY_DEVICE, KEY_START, KEY_EFFICIENCY, KEY_REDUCE,
-                   KEY_SLOWDOWN, KEY_SHARE, KEY_TORUS, KEY_MESH, KEYS } Key;
-static const char *const key_words[] = {"system", "about",  "device",   "start", "efficiency",
-                                        "reduce", "slowdown", "share", "torus",  "mesh"};
+typedef enum Key {
+  KEY_SYSTEM,
+  KEY_ABOUT,
+  KEY_DEVICE,
+  KEY_START,
+  KEY_EFFICIENCY,
+  KEY_REDUCE,
+  KEY_SLOWDOWN,
+  KEY_SHARE,
+  KEY_TORUS,
+  KEY_MESH,
+  KEYS
+} Key;
+static const char *const key_words[] = {"system", "about",    "device", "start", "efficiency",
+                                        "reduce", "slowdown", "share",  "torus", "mesh"};
 _Static_assert(HL_COUNT_OF(key_words) == KEYS, "a word for each key");
 
 static bool read_value(Reader *r, Key key, HlStr word) {
   HlSystem *s = r->s;
   switch (key) {
-    case KEY_SYSTEM:
-      s->name = hl_arena_strndup(r->arena, word.at, word.n);
-      return true;
-    case KEY_ABOUT:
-      s->about = hl_arena_strndup(r->arena, word.at, word.n);
-      return true;
-    case KEY_DEVICE:
-      return read_device(r, word);
-    case KEY_START:
-      return read_quantity(r, word, "s", 0, &s->start);
-    case KEY_EFFICIENCY:
-      return read_quantity(r, word, "", 1e-6, &s->efficiency);
-    case KEY_REDUCE:
-      return read_quantity(r, word, "B/s", 0, &s->reduce);
-    case KEY_SHARE:
-      return read_quantity(r, word, "", 1e-6, &s->share);
-    default:
-      return read_quantity(r, word, "", 1, &s->slowdown);
+  case KEY_SYSTEM: s->name = hl_arena_strndup(r->arena, word.at, word.n); return true;
+  case KEY_ABOUT: s->about = hl_arena_strndup(r->arena, word.at, word.n); return true;
+  case KEY_DEVICE: return read_device(r, word);
+  case KEY_START: return read_quantity(r, word, "s", 0, &s->start);
+  case KEY_EFFICIENCY: return read_quantity(r, word, "", 1e-6, &s->efficiency);
+  case KEY_REDUCE: return read_quantity(r, word, "B/s", 0, &s->reduce);
+  case KEY_SHARE: return read_quantity(r, word, "", 1e-6, &s->share);
+  default: return read_quantity(r, word, "", 1, &s->slowdown);
   }
 }
 
@@ -277,13 +281,16 @@ static bool read_line(Reader *r) {
   if (key == KEY_TORUS || key == KEY_MESH)
     return read_level(r, key == KEY_TORUS ? HL_NET_RING : HL_NET_LINE, true);
   if (key < 0) {
-    hl_error(r->cx, place_of(r, head), "'%.*s' is nothing that a system file says", (int)head.n, head.at);
-    hl_hint(r->cx, "lines begin with system, about, device, share, start, efficiency, reduce, slowdown, or a shape: ring, line, "
+    hl_error(r->cx, place_of(r, head), "'%.*s' is nothing that a system file says", (int)head.n,
+             head.at);
+    hl_hint(r->cx, "lines begin with system, about, device, share, start, efficiency, reduce, "
+                   "slowdown, or a shape: ring, line, "
                    "torus, mesh, switch, full, fat-tree, dragonfly");
     return false;
   }
   if (r->n_words != 2)
-    return hl_error(r->cx, place_of(r, head), "'%s' has one value, found %d", key_words[key], r->n_words - 1);
+    return hl_error(r->cx, place_of(r, head), "'%s' has one value, found %d", key_words[key],
+                    r->n_words - 1);
   return read_value(r, (Key)key, r->word[1]);
 }
 
@@ -326,7 +333,8 @@ const HlSystem *hl_system_read(HlCx *cx, HlArena *arena, const HlSource *source)
     line = stop + 1;
   }
   if (!s->device || s->n_levels == 0) {
-    hl_error(cx, (HlPos){source, 0}, "no system file: it says %s", s->device ? "no level of links" : "no device");
+    hl_error(cx, (HlPos){source, 0}, "no system file: it says %s",
+             s->device ? "no level of links" : "no device");
     return NULL;
   }
   take_share(arena, s);
@@ -400,7 +408,8 @@ static void print_words(const HlNetLevel *level, HlBuf *out) {
   if (level->shape == HL_NET_FAT_TREE)
     hl_buf_printf(out, " down %lld up %lld", (long long)level->down, (long long)level->up);
   if (level->shape == HL_NET_DRAGONFLY)
-    hl_buf_printf(out, " hosts %lld routers %lld", (long long)level->hosts, (long long)level->routers);
+    hl_buf_printf(out, " hosts %lld routers %lld", (long long)level->hosts,
+                  (long long)level->routers);
   hl_buf_putc(out, '\n');
 }
 
@@ -430,7 +439,8 @@ void hl_system_print(const HlSystem *s, HlBuf *out) {
 // --- Changing -----------------------------------------------------------------------------------------------
 
 // Longest first, the outermost: sizes of a torus stay whole.
-const HlSystem *hl_system_resize(HlCx *cx, HlArena *arena, const HlSystem *system, int64_t devices) {
+const HlSystem *hl_system_resize(HlCx *cx, HlArena *arena, const HlSystem *system,
+                                 int64_t devices) {
   HlSystem *s = hl_arena_copy(arena, system, sizeof *system);
   int64_t have = hl_system_devices(s);
   if (devices < 1 || devices > 1 << 24) {
@@ -446,7 +456,7 @@ const HlSystem *hl_system_resize(HlCx *cx, HlArena *arena, const HlSystem *syste
       return s;
     }
     if (group == 1 && others >= devices && (k > 0)) {
-      have = others;       // the level is not needed at all
+      have = others;  // the level is not needed at all
       level->n = 1;
     }
   }
@@ -456,18 +466,20 @@ const HlSystem *hl_system_resize(HlCx *cx, HlArena *arena, const HlSystem *syste
     s->level[0].n = devices;
     return s;
   }
-  hl_error(cx, (HlPos){0}, "system %s cannot have %lld devices: its inner levels hold %lld", s->name,
-           (long long)devices, (long long)(hl_system_devices(system) / system->level[system->n_levels - 1].n));
+  hl_error(cx, (HlPos){0}, "system %s cannot have %lld devices: its inner levels hold %lld",
+           s->name, (long long)devices,
+           (long long)(hl_system_devices(system) / system->level[system->n_levels - 1].n));
   return NULL;
 }
 
 typedef struct Fact {
   const char *name, *unit;
-  size_t at, far;          // far: of the links that go with it; 0: none
+  size_t at, far;  // far: of the links that go with it; 0: none
   bool of_level;
 } Fact;
 static const Fact facts[] = {
-    {"bandwidth", "B/s", offsetof(HlNetLevel, bandwidth), offsetof(HlNetLevel, far_bandwidth), true},
+    {"bandwidth", "B/s", offsetof(HlNetLevel, bandwidth), offsetof(HlNetLevel, far_bandwidth),
+     true},
     {"latency", "s", offsetof(HlNetLevel, latency), offsetof(HlNetLevel, far_latency), true},
     {"start", "s", offsetof(HlSystem, start), 0, false},
     {"efficiency", "", offsetof(HlSystem, efficiency), 0, false},
@@ -519,7 +531,8 @@ static int level_of(const HlSystem *s, HlStr *what) {
 
 static bool bad_change(HlCx *cx, const char *text) {
   hl_error(cx, (HlPos){0}, "'%s' changes nothing of a system", text);
-  hl_hint(cx, "say bandwidth=2x, latency=1us, level1.bandwidth=100GB/s, start=0s, efficiency=0.9, reduce=1TB/s, slowdown=1, "
+  hl_hint(cx, "say bandwidth=2x, latency=1us, level1.bandwidth=100GB/s, start=0s, efficiency=0.9, "
+              "reduce=1TB/s, slowdown=1, "
               "compute=2x or memory=2x");
   return false;
 }
@@ -537,7 +550,8 @@ static bool apply_change(HlCx *cx, HlArena *arena, HlSystem *s, const char *text
   const Fact *fact = find_fact(what);
   if (level == -2 || (level >= 0 && (!fact || !fact->of_level)))
     return bad_change(cx, text);
-  if (!hl_quantity(number, times || !fact ? "" : fact->unit, &value) || (!fact && !times) || (times && !(value > 0)))
+  if (!hl_quantity(number, times || !fact ? "" : fact->unit, &value) || (!fact && !times) ||
+      (times && !(value > 0)))
     return bad_change(cx, text);
   if (!fact)
     return change_device(arena, s, what, value) || bad_change(cx, text);
@@ -556,7 +570,8 @@ static bool apply_change(HlCx *cx, HlArena *arena, HlSystem *s, const char *text
   return (s->efficiency > 0 && s->slowdown >= 1) || bad_change(cx, text);
 }
 
-const HlSystem *hl_system_what_if(HlCx *cx, HlArena *arena, const HlSystem *system, const char *text) {
+const HlSystem *hl_system_what_if(HlCx *cx, HlArena *arena, const HlSystem *system,
+                                  const char *text) {
   HlSystem *s = hl_arena_copy(arena, system, sizeof *system);
   return apply_change(cx, arena, s, text) ? s : NULL;
 }

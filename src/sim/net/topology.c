@@ -24,16 +24,13 @@ static int64_t fat_leaves(const HlNetLevel *l) {
 
 static int64_t line_links(const HlNetLevel *l) {
   switch (l->shape) {
-    case HL_NET_FULL:
-      return l->n * l->n;
-    case HL_NET_FAT_TREE:
-      return 2 * l->n + 2 * fat_leaves(l) * l->up;
-    case HL_NET_DRAGONFLY: {
-      const int64_t routers = l->n / l->hosts, groups = routers / l->routers;
-      return 2 * l->n + routers * l->routers + groups * groups;
-    }
-    default:
-      return 2 * l->n;
+  case HL_NET_FULL: return l->n * l->n;
+  case HL_NET_FAT_TREE: return 2 * l->n + 2 * fat_leaves(l) * l->up;
+  case HL_NET_DRAGONFLY: {
+    const int64_t routers = l->n / l->hosts, groups = routers / l->routers;
+    return 2 * l->n + routers * l->routers + groups * groups;
+  }
+  default: return 2 * l->n;
   }
 }
 
@@ -85,7 +82,8 @@ static int64_t gateway(const HlNetLevel *l, int64_t groups, int64_t a, int64_t b
   return a * l->routers + (b - a - 1 + groups) % groups % l->routers;
 }
 
-static void go_by_dragonfly(Path *path, const HlNetLevel *l, int64_t base, int64_t from, int64_t to) {
+static void go_by_dragonfly(Path *path, const HlNetLevel *l, int64_t base, int64_t from,
+                            int64_t to) {
   const int64_t routers = l->n / l->hosts, groups = routers / l->routers;
   const int64_t near = base + 2 * l->n, far = base + near_links(l);
   const int64_t end = to / l->hosts;
@@ -106,23 +104,15 @@ static void go_by_dragonfly(Path *path, const HlNetLevel *l, int64_t base, int64
 
 static void go_level(Path *path, const HlNetLevel *l, int64_t base, int64_t from, int64_t to) {
   switch (l->shape) {
-    case HL_NET_RING:
-    case HL_NET_LINE:
-      go_around(path, l, base, from, to);
-      break;
-    case HL_NET_SWITCH:
-      go(path, base + 2 * from, l->latency);
-      go(path, base + 2 * to + 1, l->latency);
-      break;
-    case HL_NET_FULL:
-      go(path, base + from * l->n + to, l->latency);
-      break;
-    case HL_NET_FAT_TREE:
-      go_by_tree(path, l, base, from, to);
-      break;
-    case HL_NET_DRAGONFLY:
-      go_by_dragonfly(path, l, base, from, to);
-      break;
+  case HL_NET_RING:
+  case HL_NET_LINE: go_around(path, l, base, from, to); break;
+  case HL_NET_SWITCH:
+    go(path, base + 2 * from, l->latency);
+    go(path, base + 2 * to + 1, l->latency);
+    break;
+  case HL_NET_FULL: go(path, base + from * l->n + to, l->latency); break;
+  case HL_NET_FAT_TREE: go_by_tree(path, l, base, from, to); break;
+  case HL_NET_DRAGONFLY: go_by_dragonfly(path, l, base, from, to); break;
   }
 }
 
@@ -160,7 +150,8 @@ double hl_net_capacity(const HlSystem *s, int64_t link) {
   return 0;
 }
 
-int hl_net_route(const HlSystem *s, int64_t from, int64_t to, int64_t *links, int room, double *latency) {
+int hl_net_route(const HlSystem *s, int64_t from, int64_t to, int64_t *links, int room,
+                 double *latency) {
   Path path = {links, 0, room, 0};
   const int64_t devices = hl_system_devices(s);
   int64_t base = 0, below = 1;

@@ -33,7 +33,8 @@ int hl_program_groups(HlProgramBuilder *b, HlDeviceGroups g) {
   return b->groups.n - 1;
 }
 
-static bool same_targets(const HlProgramBuilder *b, const HlProgramExchange *x, const HlProgramExchange *y) {
+static bool same_targets(const HlProgramBuilder *b, const HlProgramExchange *x,
+                         const HlProgramExchange *y) {
   if (!x->target || !y->target)
     return x->target == y->target;
   return memcmp(x->target, y->target, (size_t)b->groups.at[x->groups].n * sizeof *x->target) == 0;
@@ -48,11 +49,13 @@ int run_add_exchange(HlProgramBuilder *b, HlProgramExchange e) {
   MapWalk walk = map_walk(&b->seen_exchanges, hash);
   for (uint64_t k; (k = map_next(&walk));) {
     const HlProgramExchange *old = &b->exchange.at[k - 1];
-    if (old->kind == e.kind && old->bytes == e.bytes && old->groups == e.groups && same_targets(b, old, &e))
+    if (old->kind == e.kind && old->bytes == e.bytes && old->groups == e.groups &&
+        same_targets(b, old, &e))
       return (int)k - 1;
   }
   if (e.target)
-    e.target = hl_arena_copy(b->arena, e.target, (size_t)b->groups.at[e.groups].n * sizeof *e.target);
+    e.target =
+        hl_arena_copy(b->arena, e.target, (size_t)b->groups.at[e.groups].n * sizeof *e.target);
   vec_push_in(b->arena, &b->exchange, e);
   map_add(&b->seen_exchanges, hash, (uint64_t)b->exchange.n);
   return b->exchange.n - 1;
@@ -64,19 +67,34 @@ HlClusterStep *run_add_step(HlProgramBuilder *b, HlClusterStep step) {
 }
 
 int hl_program_compute(HlProgramBuilder *b, HlStr name, const char *category, double seconds) {
-  run_add_step(b, (HlClusterStep){.kind = HL_STEP_COMPUTE, .name = name, .category = category, .seconds = seconds, .times = 1,
-                           .exchange = -1, .waits = -1});
+  run_add_step(b, (HlClusterStep){.kind = HL_STEP_COMPUTE,
+                                  .name = name,
+                                  .category = category,
+                                  .seconds = seconds,
+                                  .times = 1,
+                                  .exchange = -1,
+                                  .waits = -1});
   return b->step.n - 1;
 }
 
 int hl_program_exchange(HlProgramBuilder *b, HlStr name, HlProgramExchange exchange, int stream) {
-  run_add_step(b, (HlClusterStep){.kind = HL_STEP_EXCHANGE, .name = name, .category = hl_exchange_text(exchange.kind), .times = 1,
-                           .exchange = run_add_exchange(b, exchange), .stream = stream, .waits = -1});
+  run_add_step(b, (HlClusterStep){.kind = HL_STEP_EXCHANGE,
+                                  .name = name,
+                                  .category = hl_exchange_text(exchange.kind),
+                                  .times = 1,
+                                  .exchange = run_add_exchange(b, exchange),
+                                  .stream = stream,
+                                  .waits = -1});
   return b->step.n - 1;
 }
 
 int hl_program_wait(HlProgramBuilder *b, HlStr name, int step) {
-  run_add_step(b, (HlClusterStep){.kind = HL_STEP_WAIT, .name = name, .category = "wait", .times = 1, .exchange = -1, .waits = step});
+  run_add_step(b, (HlClusterStep){.kind = HL_STEP_WAIT,
+                                  .name = name,
+                                  .category = "wait",
+                                  .times = 1,
+                                  .exchange = -1,
+                                  .waits = step});
   return b->step.n - 1;
 }
 

@@ -40,12 +40,15 @@ static Category *find(const HlCalibration *c, HlStr name) {
   return NULL;
 }
 
-void hl_calibration_learn(HlCalibration *c, HlStr name, double measured, double roofline, double weight) {
-  if (!(measured > 0) || !(roofline > 0) || !(weight > 0) || !isfinite(measured) || !isfinite(roofline) || !isfinite(weight))
+void hl_calibration_learn(HlCalibration *c, HlStr name, double measured, double roofline,
+                          double weight) {
+  if (!(measured > 0) || !(roofline > 0) || !(weight > 0) || !isfinite(measured) ||
+      !isfinite(roofline) || !isfinite(weight))
     return;
   Category *category = find(c, name);
   if (!category) {
-    vec_push_in(c->arena, &c->category, ((Category){{hl_arena_strndup(c->arena, name.at, name.n), name.n}, {0}}));
+    vec_push_in(c->arena, &c->category,
+                ((Category){{hl_arena_strndup(c->arena, name.at, name.n), name.n}, {0}}));
     category = &vec_last(&c->category);
   }
   const Lesson lesson = {measured / roofline, weight};
@@ -62,15 +65,17 @@ double hl_roofline(const HlTarget *t, double flops, double bytes) {
 
 // Exchanges and what waits for the host are not the device's.
 static bool is_computing(HlStr category) {
-  static const char *const others[] = {"all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-permute", "infeed",
-                                       "outfeed", "while", "conditional", "call", "custom-call"};
+  static const char *const others[] = {
+      "all-reduce", "all-gather", "all-to-all",  "reduce-scatter", "collective-permute", "infeed",
+      "outfeed",    "while",      "conditional", "call",           "custom-call"};
   for (int k = 0; k < HL_COUNT_OF(others); k++)
     if (hl_str_is(category, others[k]))
       return false;
   return true;
 }
 
-int hl_calibration_learn_profile(HlCalibration *c, const HlSimProfile *profile, const HlTarget *device) {
+int hl_calibration_learn_profile(HlCalibration *c, const HlSimProfile *profile,
+                                 const HlTarget *device) {
   const HlSimProfileRow *row;
   const int n = hl_sim_profile_rows(profile, &row);
   int learned = 0;
@@ -78,7 +83,8 @@ int hl_calibration_learn_profile(HlCalibration *c, const HlSimProfile *profile, 
     const double roofline = hl_roofline(device, row[k].flops, row[k].bytes);
     if (!is_computing(row[k].category) || !(roofline > 0))
       continue;
-    hl_calibration_learn(c, row[k].category, row[k].seconds, roofline, row[k].seconds * (double)row[k].occurrences);
+    hl_calibration_learn(c, row[k].category, row[k].seconds, roofline,
+                         row[k].seconds * (double)row[k].occurrences);
     learned++;
   }
   return learned;

@@ -18,13 +18,13 @@ typedef struct Node {
   uint64_t id;
   HlStr name;
   int type;
-  double seconds, flops, bytes;   // seconds < 0: not said
+  double seconds, flops, bytes;  // seconds < 0: not said
   int coll;
   double size;
-  int64_t peer, tag, group;       // group 0: all
+  int64_t peer, tag, group;  // group 0: all
   int n_deps;
   uint64_t *deps;
-  int waiting;                    // dependences that are not placed yet
+  int waiting;  // dependences that are not placed yet
 } Node;
 
 typedef struct Trace {
@@ -133,7 +133,8 @@ static bool read_node(Reader *r, Trace *t, HlStr rest) {
       node.name = (HlStr){hl_arena_strndup(r->arena, f.bytes.at, f.bytes.n), f.bytes.n};
     else if (f.number == NODE_TYPE)
       node.type = f.value <= CHAKRA_COLL ? (int)f.value : -1;
-    else if ((f.number == NODE_CTRL_DEPS || f.number == NODE_DATA_DEPS) && !read_deps(r, t, &f, &node))
+    else if ((f.number == NODE_CTRL_DEPS || f.number == NODE_DATA_DEPS) &&
+             !read_deps(r, t, &f, &node))
       return false;
     else if (f.number == NODE_DURATION)
       micros = (double)f.value;
@@ -145,7 +146,8 @@ static bool read_node(Reader *r, Trace *t, HlStr rest) {
   }
   if (rest.n > 0 || node.type < 0)
     return bad(r, t, at, node.type < 0 ? "a node of an unknown type" : "a damaged node");
-  if (!(node.size >= 0) || !(node.flops >= 0) || !(node.bytes >= 0) || node.group < 0 || !isfinite(node.size + node.flops + node.bytes))
+  if (!(node.size >= 0) || !(node.flops >= 0) || !(node.bytes >= 0) || node.group < 0 ||
+      !isfinite(node.size + node.flops + node.bytes))
     return bad(r, t, at, "a negative size");
   if (!(node.seconds >= 0) && micros > 0)
     node.seconds = 1e-6 * micros;
@@ -168,7 +170,8 @@ static bool read_messages(Reader *r, Trace *t) {
       return false;
     rest = (HlStr){rest.at + n, rest.n - (size_t)n};
   }
-  return t->node.n > 0 || hl_error(r->cx, (HlPos){t->source, 0}, "no Chakra trace: it has no nodes");
+  return t->node.n > 0 ||
+         hl_error(r->cx, (HlPos){t->source, 0}, "no Chakra trace: it has no nodes");
 }
 
 // Places nodes in the order of the file, each after what it depends on.
@@ -180,7 +183,8 @@ static bool place_nodes(Reader *r, Trace *t) {
   for (int k = 0; k < n; k++) {
     uint64_t *place = map_at(&by_id, t->node.at[k].id);
     if (*place)
-      return hl_error(r->cx, (HlPos){t->source, 0}, "two nodes have the id %llu", (unsigned long long)t->node.at[k].id);
+      return hl_error(r->cx, (HlPos){t->source, 0}, "two nodes have the id %llu",
+                      (unsigned long long)t->node.at[k].id);
     *place = (uint64_t)k + 1;
     n_edges += t->node.at[k].n_deps;
   }
@@ -190,8 +194,9 @@ static bool place_nodes(Reader *r, Trace *t) {
     for (int i = 0; i < t->node.at[k].n_deps; i++) {
       const uint64_t on = map_get(&by_id, t->node.at[k].deps[i]);
       if (!on)
-        return hl_error(r->cx, (HlPos){t->source, 0}, "node %llu depends on %llu, which is not there",
-                        (unsigned long long)t->node.at[k].id, (unsigned long long)t->node.at[k].deps[i]);
+        return hl_error(
+            r->cx, (HlPos){t->source, 0}, "node %llu depends on %llu, which is not there",
+            (unsigned long long)t->node.at[k].id, (unsigned long long)t->node.at[k].deps[i]);
       t->node.at[k].deps[i] = on - 1;
       t->node.at[k].waiting++;
       user[edge] = k;
@@ -214,7 +219,8 @@ static bool place_nodes(Reader *r, Trace *t) {
           vec_push_in(r->arena, &ready, user[e]);
     }
   }
-  return placed == n || hl_error(r->cx, (HlPos){t->source, 0}, "nodes depend on each other in a circle");
+  return placed == n ||
+         hl_error(r->cx, (HlPos){t->source, 0}, "nodes depend on each other in a circle");
 }
 
 static bool read_traces(Reader *r, const char *prefix) {
@@ -252,7 +258,8 @@ static bool read_groups(Reader *r, const char *prefix, const char *path) {
   json_error_t error;
   const HlStr bytes = hl_source_bytes(source);
   r->groups = json_loadb(bytes.at, bytes.n, JSON_REJECT_DUPLICATES, &error);
-  const bool ok = json_is_object(r->groups) || hl_error(r->cx, (HlPos){source, 0}, "no JSON object of groups");
+  const bool ok =
+      json_is_object(r->groups) || hl_error(r->cx, (HlPos){source, 0}, "no JSON object of groups");
   hl_source_unref(source);
   return ok;
 }
@@ -280,14 +287,16 @@ static bool groups_of(Reader *r, HlProgramBuilder *b, int at, int *out) {
     if (number && size < 1)
       return hl_error(r->cx, (HlPos){0}, "no group is called %lld", (long long)number);
     if (width && size != width)
-      return hl_error_kind(r->cx, HL_UNSUPPORTED, (HlPos){0}, "groups of %lld and %lld ranks at once are not simulated",
+      return hl_error_kind(r->cx, HL_UNSUPPORTED, (HlPos){0},
+                           "groups of %lld and %lld ranks at once are not simulated",
                            (long long)width, (long long)size);
     width = size;
     for (int64_t k = 0; k < size; k++) {
       const json_t *item = number ? json_array_get(list, (size_t)k) : NULL;
       const int64_t one = number ? (int64_t)json_integer_value(item) : k;
       if ((number && !json_is_integer(item)) || one < 0 || one >= r->n_ranks || seen[one])
-        return hl_error(r->cx, (HlPos){0}, "group %lld names rank %lld, which is not there or in another group",
+        return hl_error(r->cx, (HlPos){0},
+                        "group %lld names rank %lld, which is not there or in another group",
                         (long long)number, (long long)one);
       seen[one] = 1;
       member[n++] = one;
@@ -300,8 +309,8 @@ static bool groups_of(Reader *r, HlProgramBuilder *b, int at, int *out) {
 // --- Steps ------------------------------------------------------------------------------------------------------
 
 static bool same_nodes(const Node *a, const Node *b) {
-  return a->type == b->type && a->coll == b->coll && a->size == b->size && a->seconds == b->seconds && a->flops == b->flops &&
-         a->bytes == b->bytes;
+  return a->type == b->type && a->coll == b->coll && a->size == b->size &&
+         a->seconds == b->seconds && a->flops == b->flops && a->bytes == b->bytes;
 }
 
 static bool check_ranks(Reader *r) {
@@ -312,25 +321,33 @@ static bool check_ranks(Reader *r) {
     for (int k = 0; same && k < t->node.n; k++)
       same = same_nodes(&t->node.at[t->order[k]], &first->node.at[first->order[k]]);
     if (!same)
-      return hl_error_kind(r->cx, HL_UNSUPPORTED, (HlPos){0}, "rank %lld does other things than rank 0, which is not simulated",
+      return hl_error_kind(r->cx, HL_UNSUPPORTED, (HlPos){0},
+                           "rank %lld does other things than rank 0, which is not simulated",
                            (long long)rank);
   }
   return true;
 }
 
-static const int kinds[COLLS] = {
-    [COLL_ALL_REDUCE] = HL_ALL_REDUCE, [COLL_REDUCE] = HL_REDUCE_TO_ONE,   [COLL_ALL_GATHER] = HL_ALL_GATHER,
-    [COLL_GATHER] = HL_GATHER_TO_ONE,  [COLL_SCATTER] = HL_SCATTER_FROM_ONE, [COLL_BROADCAST] = HL_BROADCAST,
-    [COLL_ALL_TO_ALL] = HL_ALL_TO_ALL, [COLL_REDUCE_SCATTER] = HL_REDUCE_SCATTER,
-    [COLL_REDUCE_SCATTER_BLOCK] = HL_REDUCE_SCATTER, [COLL_BARRIER] = HL_BARRIER};
+static const int kinds[COLLS] = {[COLL_ALL_REDUCE] = HL_ALL_REDUCE,
+                                 [COLL_REDUCE] = HL_REDUCE_TO_ONE,
+                                 [COLL_ALL_GATHER] = HL_ALL_GATHER,
+                                 [COLL_GATHER] = HL_GATHER_TO_ONE,
+                                 [COLL_SCATTER] = HL_SCATTER_FROM_ONE,
+                                 [COLL_BROADCAST] = HL_BROADCAST,
+                                 [COLL_ALL_TO_ALL] = HL_ALL_TO_ALL,
+                                 [COLL_REDUCE_SCATTER] = HL_REDUCE_SCATTER,
+                                 [COLL_REDUCE_SCATTER_BLOCK] = HL_REDUCE_SCATTER,
+                                 [COLL_BARRIER] = HL_BARRIER};
 
 static bool add_collective(Reader *r, HlProgramBuilder *b, int at, const Node *node, int *step) {
   int groups = 0;
   if (node->coll < 0 || node->coll >= COLLS)
-    return hl_error(r->cx, (HlPos){0}, "node %.*s is a collective of an unknown type", (int)node->name.n, node->name.at);
+    return hl_error(r->cx, (HlPos){0}, "node %.*s is a collective of an unknown type",
+                    (int)node->name.n, node->name.at);
   if (!groups_of(r, b, at, &groups))
     return false;
-  HlProgramExchange x = {.kind = (HlExchangeKind)kinds[node->coll], .bytes = node->size, .groups = groups};
+  HlProgramExchange x = {
+      .kind = (HlExchangeKind)kinds[node->coll], .bytes = node->size, .groups = groups};
   if (x.kind == HL_ALL_GATHER)
     x.bytes *= (double)b->groups.at[groups].n;
   *step = hl_program_exchange(b, node->name, x, 1);
@@ -339,23 +356,22 @@ static bool add_collective(Reader *r, HlProgramBuilder *b, int at, const Node *n
 
 static bool add_node(Reader *r, HlProgramBuilder *b, int at, const Node *node, int *step) {
   switch (node->type) {
-    case CHAKRA_COLL:
-      return add_collective(r, b, at, node, step);
-    case CHAKRA_COMP:
-    case CHAKRA_MEM_LOAD:
-    case CHAKRA_MEM_STORE:
-      *step = hl_program_compute(b, node->name, node->type == CHAKRA_COMP ? "compute" : "memory",
-                                 node->seconds >= 0 ? node->seconds : hl_roofline(r->device, node->flops, node->bytes));
-      b->step.at[*step].flops = node->flops;
-      b->step.at[*step].bytes = node->bytes;
-      return true;
-    case CHAKRA_SEND:
-    case CHAKRA_RECV:
-      return hl_error_kind(r->cx, HL_UNSUPPORTED, (HlPos){0}, "messages between two ranks (node %.*s) are not read",
-                           (int)node->name.n, node->name.at);
-    default:
-      *step = hl_program_compute(b, node->name, "metadata", 0);
-      return true;
+  case CHAKRA_COLL: return add_collective(r, b, at, node, step);
+  case CHAKRA_COMP:
+  case CHAKRA_MEM_LOAD:
+  case CHAKRA_MEM_STORE:
+    *step = hl_program_compute(
+        b, node->name, node->type == CHAKRA_COMP ? "compute" : "memory",
+        node->seconds >= 0 ? node->seconds : hl_roofline(r->device, node->flops, node->bytes));
+    b->step.at[*step].flops = node->flops;
+    b->step.at[*step].bytes = node->bytes;
+    return true;
+  case CHAKRA_SEND:
+  case CHAKRA_RECV:
+    return hl_error_kind(r->cx, HL_UNSUPPORTED, (HlPos){0},
+                         "messages between two ranks (node %.*s) are not read", (int)node->name.n,
+                         node->name.at);
+  default: *step = hl_program_compute(b, node->name, "metadata", 0); return true;
   }
 }
 
@@ -385,7 +401,8 @@ static bool add_steps(Reader *r, HlProgramBuilder *b) {
   return true;
 }
 
-HlClusterProgram *hl_chakra_read(HlCx *cx, HlArena *arena, const char *prefix, const char *groups, const HlTarget *device) {
+HlClusterProgram *hl_chakra_read(HlCx *cx, HlArena *arena, const char *prefix, const char *groups,
+                                 const HlTarget *device) {
   Reader r = {.cx = cx, .arena = arena, .device = device};
   HlProgramBuilder *b = NULL;
   if (read_traces(&r, prefix) && check_ranks(&r) && read_groups(&r, prefix, groups)) {

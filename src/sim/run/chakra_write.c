@@ -18,12 +18,12 @@ typedef struct Writer {
   const HlChakraOptions *o;
   HlBuf *out;
   HlBuf node, attr;
-  int64_t next;                // id
-  int64_t before;              // the node that occupied the device last; -1
-  int64_t *node_of;            // of a step; -1
-  VEC(int64_t) waited;         // nodes that the next one waits for
-  int64_t *place;              // the rank's, by groups: + 1; 0: not looked for, -1: it has none
-  int64_t *to, *from;          // of a permutation, by exchange: + 1; 0: not looked for, -1: none
+  int64_t next;         // id
+  int64_t before;       // the node that occupied the device last; -1
+  int64_t *node_of;     // of a step; -1
+  VEC(int64_t) waited;  // nodes that the next one waits for
+  int64_t *place;       // the rank's, by groups: + 1; 0: not looked for, -1: it has none
+  int64_t *to, *from;   // of a permutation, by exchange: + 1; 0: not looked for, -1: none
 } Writer;
 
 static int64_t named_before(const HlClusterProgram *p, int groups) {
@@ -125,10 +125,15 @@ static void write_compute(Writer *w, const HlClusterStep *step) {
   end_node(w, step);
 }
 
-static const int colls[HL_EXCHANGE_KINDS] = {
-    [HL_ALL_REDUCE] = COLL_ALL_REDUCE, [HL_ALL_GATHER] = COLL_ALL_GATHER, [HL_REDUCE_SCATTER] = COLL_REDUCE_SCATTER,
-    [HL_ALL_TO_ALL] = COLL_ALL_TO_ALL, [HL_BROADCAST] = COLL_BROADCAST,   [HL_REDUCE_TO_ONE] = COLL_REDUCE,
-    [HL_GATHER_TO_ONE] = COLL_GATHER,  [HL_SCATTER_FROM_ONE] = COLL_SCATTER, [HL_BARRIER] = COLL_BARRIER};
+static const int colls[HL_EXCHANGE_KINDS] = {[HL_ALL_REDUCE] = COLL_ALL_REDUCE,
+                                             [HL_ALL_GATHER] = COLL_ALL_GATHER,
+                                             [HL_REDUCE_SCATTER] = COLL_REDUCE_SCATTER,
+                                             [HL_ALL_TO_ALL] = COLL_ALL_TO_ALL,
+                                             [HL_BROADCAST] = COLL_BROADCAST,
+                                             [HL_REDUCE_TO_ONE] = COLL_REDUCE,
+                                             [HL_GATHER_TO_ONE] = COLL_GATHER,
+                                             [HL_SCATTER_FROM_ONE] = COLL_SCATTER,
+                                             [HL_BARRIER] = COLL_BARRIER};
 
 static int64_t place_in(Writer *w, int groups) {
   const HlDeviceGroups *g = &w->p->groups[groups];
@@ -165,7 +170,8 @@ static void write_collective(Writer *w, const HlClusterStep *step, const HlProgr
 }
 
 // A message as a node of its own: to or from `peer`.
-static void write_half(Writer *w, const HlClusterStep *step, double bytes, bool sends, int64_t peer, int tag) {
+static void write_half(Writer *w, const HlClusterStep *step, double bytes, bool sends, int64_t peer,
+                       int tag) {
   begin_node(w, step->name, sends ? CHAKRA_SEND : CHAKRA_RECV);
   put_number(w, "is_cpu_op", ATTR_BOOL, 0);
   put_number(w, sends ? "comm_dst" : "comm_src", ATTR_INT32, (uint64_t)peer);
@@ -228,11 +234,14 @@ static void write_metadata(Writer *w) {
   hl_buf_add(w->out, w->node.at, w->node.n);
 }
 
-bool hl_chakra_write(HlCx *cx, const HlClusterProgram *p, int64_t rank, const HlChakraOptions *options, HlBuf *out) {
+bool hl_chakra_write(HlCx *cx, const HlClusterProgram *p, int64_t rank,
+                     const HlChakraOptions *options, HlBuf *out) {
   static const HlChakraOptions usual = {0};
   if (rank < 0 || rank >= p->devices)
-    return hl_error(cx, (HlPos){0}, "rank %lld of a program for %lld devices", (long long)rank, (long long)p->devices);
-  Writer w = {.cx = cx, .p = p, .rank = rank, .o = options ? options : &usual, .out = out, .before = -1};
+    return hl_error(cx, (HlPos){0}, "rank %lld of a program for %lld devices", (long long)rank,
+                    (long long)p->devices);
+  Writer w = {
+      .cx = cx, .p = p, .rank = rank, .o = options ? options : &usual, .out = out, .before = -1};
   w.node_of = base_alloc(sizeof *w.node_of * (size_t)(p->n_steps + 1));
   for (int k = 0; k < p->n_steps; k++)
     w.node_of[k] = -1;
@@ -267,7 +276,8 @@ void hl_chakra_groups(const HlClusterProgram *p, HlBuf *out) {
   for (int k = 0; k < p->n_groups; k++) {
     const HlDeviceGroups *g = &p->groups[k];
     for (int64_t i = 0; i < g->groups && g->n < p->devices; i++) {
-      hl_buf_printf(out, "%s\n  \"%lld\": [", n++ ? "," : "", (long long)chakra_group_number(p, k, i));
+      hl_buf_printf(out, "%s\n  \"%lld\": [", n++ ? "," : "",
+                    (long long)chakra_group_number(p, k, i));
       for (int64_t m = 0; m < g->n; m++)
         hl_buf_printf(out, "%s%lld", m ? ", " : "", (long long)g->member[i * g->n + m]);
       hl_buf_putc(out, ']');
@@ -276,7 +286,8 @@ void hl_chakra_groups(const HlClusterProgram *p, HlBuf *out) {
   hl_buf_puts(out, "\n}\n");
 }
 
-bool hl_chakra_write_all(HlCx *cx, const HlClusterProgram *p, const char *prefix, const HlChakraOptions *options) {
+bool hl_chakra_write_all(HlCx *cx, const HlClusterProgram *p, const char *prefix,
+                         const HlChakraOptions *options) {
   HlArena *arena = hl_arena_new();
   HlBuf out = {0};
   bool ok = true;
@@ -284,7 +295,8 @@ bool hl_chakra_write_all(HlCx *cx, const HlClusterProgram *p, const char *prefix
     const HlMark mark = hl_arena_mark(arena);
     out.n = 0;
     ok = hl_chakra_write(cx, p, rank, options, &out) &&
-         hl_write_file(cx, hl_arena_printf(arena, "%s.%lld.et", prefix, (long long)rank), out.at, out.n);
+         hl_write_file(cx, hl_arena_printf(arena, "%s.%lld.et", prefix, (long long)rank), out.at,
+                       out.n);
     hl_arena_release(arena, mark);
     base_look();
   }

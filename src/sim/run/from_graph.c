@@ -12,7 +12,7 @@ typedef struct Walk {
   HlArena *arena;
   HlProgramBuilder *b;
   const HlTarget *device;
-  int *step;                   // by serial: that of an asynchronous collective, + 1
+  int *step;  // by serial: that of an asynchronous collective, + 1
   double factor;
   int depth;
 } Walk;
@@ -20,14 +20,15 @@ typedef struct Walk {
 static bool walk_sub(Walk *w, const HlSimSub *sub);
 
 static const int kinds[HL_SIM_OP_COUNT] = {
-    [HL_SIM_ALL_GATHER] = HL_ALL_GATHER + 1, [HL_SIM_ALL_REDUCE] = HL_ALL_REDUCE + 1, [HL_SIM_ALL_TO_ALL] = HL_ALL_TO_ALL + 1,
-    [HL_SIM_BARRIER] = HL_BARRIER + 1,       [HL_SIM_BROADCAST] = HL_BROADCAST + 1,   [HL_SIM_GATHER] = HL_GATHER_TO_ONE + 1,
-    [HL_SIM_REDUCE] = HL_REDUCE_TO_ONE + 1,  [HL_SIM_REDUCE_SCATTER] = HL_REDUCE_SCATTER + 1,
+    [HL_SIM_ALL_GATHER] = HL_ALL_GATHER + 1,   [HL_SIM_ALL_REDUCE] = HL_ALL_REDUCE + 1,
+    [HL_SIM_ALL_TO_ALL] = HL_ALL_TO_ALL + 1,   [HL_SIM_BARRIER] = HL_BARRIER + 1,
+    [HL_SIM_BROADCAST] = HL_BROADCAST + 1,     [HL_SIM_GATHER] = HL_GATHER_TO_ONE + 1,
+    [HL_SIM_REDUCE] = HL_REDUCE_TO_ONE + 1,    [HL_SIM_REDUCE_SCATTER] = HL_REDUCE_SCATTER + 1,
     [HL_SIM_SCATTER] = HL_SCATTER_FROM_ONE + 1};
 
 static bool refuse(Walk *w, const HlSimNode *node, const char *why) {
-  return hl_error_kind(w->cx, HL_UNSUPPORTED, (HlPos){0}, "%.*s (%s): %s", (int)node->name.n, node->name.at,
-                       hl_sim_op_text((HlSimOp)node->op), why);
+  return hl_error_kind(w->cx, HL_UNSUPPORTED, (HlPos){0}, "%.*s (%s): %s", (int)node->name.n,
+                       node->name.at, hl_sim_op_text((HlSimOp)node->op), why);
 }
 
 static void add_compute(Walk *w, const HlSimNode *node) {
@@ -59,7 +60,9 @@ static bool add_collective(Walk *w, const HlSimNode *node) {
   }
   const int groups = hl_program_groups(w->b, (HlDeviceGroups){g->n, n, member});
   const bool beside = node->bonded && node->bonded->is_async_done;
-  const HlProgramExchange x = {.kind = (HlExchangeKind)(kinds[node->op] - 1), .bytes = node->cost.bytes_out, .groups = groups};
+  const HlProgramExchange x = {.kind = (HlExchangeKind)(kinds[node->op] - 1),
+                               .bytes = node->cost.bytes_out,
+                               .groups = groups};
   const int k = hl_program_exchange(w->b, node->name, x, beside ? 1 : 0);
   w->b->step.at[k].times = w->factor;
   if (beside)
@@ -75,7 +78,9 @@ static bool walk_node(Walk *w, const HlSimNode *node) {
   if (node->op == HL_SIM_WHILE || node->op == HL_SIM_CONDITIONAL || node->op == HL_SIM_CALL) {
     for (int k = 0; ok && k < node->n_subs; k++) {
       const HlSimSub *sub = node->subs[k];
-      w->factor = outer * (node->op == HL_SIM_WHILE ? (double)sub->count : node->op == HL_SIM_CONDITIONAL ? sub->probability : 1);
+      w->factor = outer * (node->op == HL_SIM_WHILE         ? (double)sub->count
+                           : node->op == HL_SIM_CONDITIONAL ? sub->probability
+                                                            : 1);
       ok = w->factor > 0 ? walk_sub(w, sub) : ok;
     }
     w->factor = outer;
@@ -91,7 +96,8 @@ static bool walk_node(Walk *w, const HlSimNode *node) {
 }
 
 static bool walk_sub(Walk *w, const HlSimSub *sub) {
-  bool ok = w->depth < hl_cx_limits(w->cx)->nesting || hl_error_kind(w->cx, HL_LIMIT, (HlPos){0}, "a graph nested too deeply");
+  bool ok = w->depth < hl_cx_limits(w->cx)->nesting ||
+            hl_error_kind(w->cx, HL_LIMIT, (HlPos){0}, "a graph nested too deeply");
   w->depth++;
   for (int k = 0; ok && k < sub->n_nodes; k++)
     ok = walk_node(w, sub->nodes[k]);
@@ -99,9 +105,11 @@ static bool walk_sub(Walk *w, const HlSimSub *sub) {
   return ok;
 }
 
-HlClusterProgram *hl_program_of_graph(HlCx *cx, HlArena *arena, const HlSimGraph *graph, const HlTarget *device) {
+HlClusterProgram *hl_program_of_graph(HlCx *cx, HlArena *arena, const HlSimGraph *graph,
+                                      const HlTarget *device) {
   if (hl_sim_graph_processor(graph) >= 0) {
-    hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0}, "the graph of one processor: a cluster runs a composite one");
+    hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0},
+                  "the graph of one processor: a cluster runs a composite one");
     return NULL;
   }
   const HlI64s ids = hl_sim_processors(arena, graph);
@@ -111,7 +119,12 @@ HlClusterProgram *hl_program_of_graph(HlCx *cx, HlArena *arena, const HlSimGraph
     hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "a graph for more than 2^24 processors");
     return NULL;
   }
-  Walk w = {cx, arena, hl_program_begin(arena, hl_arena_strndup(arena, name.at, name.n), devices), device,
-            HL_ARRAY(arena, int, hl_sim_n_serials(graph) + 1), 1, 0};
+  Walk w = {cx,
+            arena,
+            hl_program_begin(arena, hl_arena_strndup(arena, name.at, name.n), devices),
+            device,
+            HL_ARRAY(arena, int, hl_sim_n_serials(graph) + 1),
+            1,
+            0};
   return walk_sub(&w, hl_sim_graph_entry(graph)) ? hl_program_end(w.b) : NULL;
 }

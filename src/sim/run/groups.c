@@ -23,9 +23,12 @@ static int64_t ids_of(const Devices *d, HlGroupMode mode) {
 typedef VEC(int64_t) Members;
 
 // The devices of one group of ids, once for each replica or partition that is meant by itself.
-static void add_group(HlArena *arena, const Devices *d, HlGroupMode mode, HlI64s ids, int64_t copy, Members *out) {
+static void add_group(HlArena *arena, const Devices *d, HlGroupMode mode, HlI64s ids, int64_t copy,
+                      Members *out) {
   const int64_t base = copy * d->all;
-  const int64_t alone = mode == HL_CROSS_PARTITION ? d->replicas : mode == HL_CROSS_REPLICA ? d->partitions : 1;
+  const int64_t alone = mode == HL_CROSS_PARTITION ? d->replicas
+                        : mode == HL_CROSS_REPLICA ? d->partitions
+                                                   : 1;
   for (int64_t k = 0; k < alone; k++)
     for (int i = 0; i < ids.n; i++) {
       const int64_t id = ids.at[i];
@@ -33,9 +36,10 @@ static void add_group(HlArena *arena, const Devices *d, HlGroupMode mode, HlI64s
         for (int64_t p = 0; p < d->partitions; p++)
           vec_push_in(arena, out, base + id * d->partitions + p);
       } else {
-        vec_push_in(arena, out, base + (mode == HL_FLATTENED ? id
-                                        : mode == HL_CROSS_PARTITION ? k * d->partitions + id
-                                                                     : id * d->partitions + k));
+        vec_push_in(arena, out,
+                    base + (mode == HL_FLATTENED         ? id
+                            : mode == HL_CROSS_PARTITION ? k * d->partitions + id
+                                                         : id * d->partitions + k));
       }
     }
 }
@@ -61,12 +65,13 @@ static HlI64Lists lists_of(HlArena *arena, const HlInst *inst, int64_t n_ids) {
 static bool check_lists(HlCx *cx, const HlInst *inst, HlI64Lists lists, int64_t n_ids) {
   for (int k = 0; k < lists.n; k++) {
     if (lists.at[k].n != lists.at[0].n)
-      return hl_error_kind(cx, HL_UNSUPPORTED, hl_pos(inst), "%s: groups of %d and of %d members are not simulated", inst->name->text,
+      return hl_error_kind(cx, HL_UNSUPPORTED, hl_pos(inst),
+                           "%s: groups of %d and of %d members are not simulated", inst->name->text,
                            lists.at[0].n, lists.at[k].n);
     for (int i = 0; i < lists.at[k].n; i++)
       if (lists.at[k].at[i] < 0 || lists.at[k].at[i] >= n_ids)
-        return hl_inst_error(cx, inst, "replica_groups name %lld, but there are only %lld", (long long)lists.at[k].at[i],
-                             (long long)n_ids);
+        return hl_inst_error(cx, inst, "replica_groups name %lld, but there are only %lld",
+                             (long long)lists.at[k].at[i], (long long)n_ids);
   }
   return true;
 }
@@ -100,7 +105,8 @@ bool run_groups(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, HlGroupMode m
   return true;
 }
 
-static void add_pair(const Devices *d, HlGroupMode mode, int64_t from, int64_t to, int64_t base, int64_t *target) {
+static void add_pair(const Devices *d, HlGroupMode mode, int64_t from, int64_t to, int64_t base,
+                     int64_t *target) {
   if (mode == HL_CROSS_PARTITION)
     for (int64_t r = 0; r < d->replicas; r++)
       target[base + r * d->partitions + from] = base + r * d->partitions + to;
@@ -111,7 +117,8 @@ static void add_pair(const Devices *d, HlGroupMode mode, int64_t from, int64_t t
       target[base + from * d->partitions + p] = base + to * d->partitions + p;
 }
 
-bool run_pairs(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, int *groups, const int64_t **target) {
+bool run_pairs(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, int *groups,
+               const int64_t **target) {
   const Devices d = devices_of(b);
   const HlGroupMode mode = hl_group_mode(inst);
   const int64_t n_ids = ids_of(&d, mode), all = d.all * d.copies;
@@ -157,7 +164,9 @@ void run_devices(HlArena *arena, const HlModule *m, int64_t *replicas, int64_t *
         continue;
       const int64_t n = most_named(arena, inst);
       const HlGroupMode mode = hl_group_mode(inst);
-      int64_t *of = mode == HL_CROSS_PARTITION ? partitions : mode == HL_FLATTENED ? &all : replicas;
+      int64_t *of = mode == HL_CROSS_PARTITION ? partitions
+                    : mode == HL_FLATTENED     ? &all
+                                               : replicas;
       *of = n > *of && n <= 1 << 24 ? n : *of;
     }
   // Of flattened ids nobody says which are whose: all of them replicas.

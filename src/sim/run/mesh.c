@@ -36,7 +36,8 @@ static bool read_axis(HlCx *cx, HlArena *arena, HlStr text, HlDeviceMesh *out) {
     size = 10 * size + (*at - '0');
   }
   if (!good || size < 1 || size > (1 << 24) || hl_mesh_devices(out) > (1 << 24) / size)
-    return hl_error(cx, (HlPos){0}, "a mesh: '%.*s' is no new axis and its size, as data=64", (int)text.n, text.at);
+    return hl_error(cx, (HlPos){0}, "a mesh: '%.*s' is no new axis and its size, as data=64",
+                    (int)text.n, text.at);
   if (out->n == HL_MESH_AXES)
     return hl_error(cx, (HlPos){0}, "a mesh of more than %d axes", HL_MESH_AXES);
   out->name[out->n] = hl_arena_strndup(arena, name.at, name.n);
@@ -58,10 +59,10 @@ bool hl_mesh_read(HlCx *cx, HlArena *arena, const char *text, HlDeviceMesh *out)
 // --- Shardings ------------------------------------------------------------------------------------------------
 
 typedef struct Layout {
-  int order[HL_MESH_AXES];     // axes in the order in which dimensions use them
+  int order[HL_MESH_AXES];  // axes in the order in which dimensions use them
   int n_used;
   bool used[HL_MESH_AXES];
-  HlBuf tile;                  // "64,1"
+  HlBuf tile;  // "64,1"
   int n_dims;
 } Layout;
 
@@ -169,7 +170,8 @@ bool hl_mesh_shard(HlCx *cx, HlModule *m, const HlDeviceMesh *mesh, const char *
 }
 
 bool hl_mesh_partition(HlCx *cx, HlModule *m, const HlTarget *device) {
-  HlEngine *engine = hl_engine_new(cx, &(HlEngineOptions){.passes = &hl_passes, .pipelines = &hl_pipelines, .target = device});
+  HlEngine *engine = hl_engine_new(
+      cx, &(HlEngineOptions){.passes = &hl_passes, .pipelines = &hl_pipelines, .target = device});
   const bool ok = hl_engine_run(engine, m, device->kind == HL_TARGET_GPU ? "gpu" : "cpu");
   hl_engine_free(engine);
   return ok;

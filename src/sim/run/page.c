@@ -65,7 +65,8 @@ static int word_number(const char **words, int *n, const char *word) {
   return (*n)++;
 }
 
-static void put_steps(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, HlBuf *out) {
+static void put_steps(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run,
+                      HlBuf *out) {
   Slice *at;
   const char **words = HL_ARRAY(arena, const char *, p->n_steps + 1);
   int n = slices(arena, p, run, &at), n_words = 0;
@@ -104,30 +105,34 @@ static void put_steps(HlArena *arena, const HlClusterProgram *p, const HlCluster
   hl_buf_putc(out, ']');
 }
 
-static void put_exposed(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, HlBuf *out) {
+static void put_exposed(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run,
+                        HlBuf *out) {
   HlExposed *row;
   int n = hl_exposed_by_kind(arena, p, run, &row);
   hl_buf_puts(out, ",\"kinds\":[");
   for (int k = 0; k < n; k++) {
     hl_buf_puts(out, k ? ",[" : "[");
     put_word(out, row[k].what);
-    hl_buf_printf(out, ",%lld,%.9g,%.9g,%.9g,%.9g]", (long long)row[k].count, row[k].bytes, row[k].exposed, row[k].waiting,
-                  row[k].busy);
+    hl_buf_printf(out, ",%lld,%.9g,%.9g,%.9g,%.9g]", (long long)row[k].count, row[k].bytes,
+                  row[k].exposed, row[k].waiting, row[k].busy);
   }
   n = hl_exposed_by_line(arena, p, run, &row);
   hl_buf_puts(out, "],\"lines\":[");
   for (int k = 0; k < n && k < MOST_LINES; k++) {
     hl_buf_puts(out, k ? ",[" : "[");
-    const char *text = *row[k].what ? hl_arena_printf(arena, "%s:%d", row[k].what, row[k].line) : "(not known)";
+    const char *text =
+        *row[k].what ? hl_arena_printf(arena, "%s:%d", row[k].what, row[k].line) : "(not known)";
     put_word(out, text);
-    hl_buf_printf(out, ",%lld,%.9g,%.9g,%.9g]", (long long)row[k].count, row[k].bytes, row[k].exposed, row[k].busy);
+    hl_buf_printf(out, ",%lld,%.9g,%.9g,%.9g]", (long long)row[k].count, row[k].bytes,
+                  row[k].exposed, row[k].busy);
   }
   hl_buf_putc(out, ']');
 }
 
 // What a few changes of the system would do.
 static void put_what_if(HlArena *arena, const HlClusterProgram *p, const HlSystem *s, HlBuf *out) {
-  static const char *const changes[] = {"bandwidth=2x", "bandwidth=0.5x", "latency=0.5x", "start=0s"};
+  static const char *const changes[] = {"bandwidth=2x", "bandwidth=0.5x", "latency=0.5x",
+                                        "start=0s"};
   HlCx *cx = hl_cx_new();
   hl_buf_puts(out, ",\"whatif\":[");
   for (int k = 0, n = 0; k < HL_COUNT_OF(changes); k++) {
@@ -143,20 +148,25 @@ static void put_what_if(HlArena *arena, const HlClusterProgram *p, const HlSyste
   hl_cx_free(cx);
 }
 
-void hl_cluster_page(const HlClusterProgram *p, const HlClusterRun *run, const HlSystem *s, HlBuf *out) {
+void hl_cluster_page(const HlClusterProgram *p, const HlClusterRun *run, const HlSystem *s,
+                     HlBuf *out) {
   HlArena *arena = hl_arena_new();
-  hl_buf_puts(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-                   "content=\"width=device-width\">\n<title>");
+  hl_buf_puts(
+      out,
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width\">\n<title>");
   hl_buf_xml(out, p->name);
-  hl_buf_printf(out, "</title>\n<style>\n%s</style></head><body>\n<script type=\"application/json\" id=\"data\">{\"program\":",
+  hl_buf_printf(out,
+                "</title>\n<style>\n%s</style></head><body>\n<script type=\"application/json\" "
+                "id=\"data\">{\"program\":",
                 web_file("style"));
   put_word(out, p->name);
   hl_buf_puts(out, ",\"system\":");
   put_word(out, s->name);
   hl_buf_puts(out, ",\"about\":");
   put_word(out, s->about);
-  hl_buf_printf(out, ",\"devices\":%lld,\"classes\":%lld,\"seconds\":%.12g,\"compute\":%.12g", (long long)p->devices,
-                (long long)run->classes, run->seconds, run->compute);
+  hl_buf_printf(out, ",\"devices\":%lld,\"classes\":%lld,\"seconds\":%.12g,\"compute\":%.12g",
+                (long long)p->devices, (long long)run->classes, run->seconds, run->compute);
   put_steps(arena, p, run, out);
   put_exposed(arena, p, run, out);
   put_what_if(arena, p, s, out);

@@ -11,10 +11,30 @@
 #include "sim/run/run.h"
 
 enum { TRACE_PACKET = 1 };
-enum { PACKET_TIME = 8, PACKET_SEQUENCE = 10, PACKET_EVENT = 11, PACKET_INTERNED = 12, PACKET_FLAGS = 13, PACKET_TRACK = 60 };
-enum { EVENT_CATEGORIES = 3, EVENT_TYPE = 9, EVENT_NAME = 10, EVENT_TRACK = 11, EVENT_COUNTER = 30 };
+enum {
+  PACKET_TIME = 8,
+  PACKET_SEQUENCE = 10,
+  PACKET_EVENT = 11,
+  PACKET_INTERNED = 12,
+  PACKET_FLAGS = 13,
+  PACKET_TRACK = 60
+};
+enum {
+  EVENT_CATEGORIES = 3,
+  EVENT_TYPE = 9,
+  EVENT_NAME = 10,
+  EVENT_TRACK = 11,
+  EVENT_COUNTER = 30
+};
 enum { INTERNED_CATEGORIES = 1, INTERNED_NAMES = 2 };
-enum { TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PROCESS = 3, TRACK_THREAD = 4, TRACK_PARENT = 5, TRACK_COUNTER = 8 };
+enum {
+  TRACK_UUID = 1,
+  TRACK_NAME = 2,
+  TRACK_PROCESS = 3,
+  TRACK_THREAD = 4,
+  TRACK_PARENT = 5,
+  TRACK_COUNTER = 8
+};
 enum { SLICE_BEGIN = 1, SLICE_END = 2, COUNTER = 4 };
 enum { CLEARED = 1, NEEDS_STATE = 2, SEQUENCE = 1 };
 enum { PROCESS = 1, STREAM_TRACKS = 10, MEMORY_TRACK = 2 };
@@ -22,7 +42,7 @@ enum { PROCESS = 1, STREAM_TRACKS = 10, MEMORY_TRACK = 2 };
 typedef struct Trace {
   HlBuf *out;
   HlBuf packet, part, inner;
-  Map names[2];        // categories, names: hash -> iid
+  Map names[2];  // categories, names: hash -> iid
   uint64_t n_names[2];
 } Trace;
 
@@ -43,7 +63,8 @@ static void end_packet(Trace *t) {
 
 // --- Tracks -------------------------------------------------------------------------------------------------
 
-static void put_track(Trace *t, uint64_t uuid, const char *name, const char *process, int thread, bool counter) {
+static void put_track(Trace *t, uint64_t uuid, const char *name, const char *process, int thread,
+                      bool counter) {
   begin_packet(t, process ? CLEARED : NEEDS_STATE);
   t->part.n = 0;
   put_number(&t->part, TRACK_UUID, uuid);
@@ -63,7 +84,7 @@ static void put_track(Trace *t, uint64_t uuid, const char *name, const char *pro
     wire_put_bytes(&t->part, TRACK_THREAD, t->inner.at, t->inner.n);
   }
   if (counter) {
-    put_number(&t->inner, 3, 3);   // bytes
+    put_number(&t->inner, 3, 3);  // bytes
     wire_put_bytes(&t->part, TRACK_COUNTER, t->inner.at, t->inner.n);
   }
   wire_put_bytes(&t->packet, PACKET_TRACK, t->part.at, t->part.n);
@@ -101,7 +122,8 @@ static void end_event(Trace *t) {
   end_packet(t);
 }
 
-static void put_slice(Trace *t, double begin, double end, uint64_t track, HlStr name, const char *category) {
+static void put_slice(Trace *t, double begin, double end, uint64_t track, HlStr name,
+                      const char *category) {
   begin_event(t, begin, SLICE_BEGIN, track);
   put_number(&t->part, EVENT_CATEGORIES, name_of(t, 0, hl_str(category)));
   put_number(&t->part, EVENT_NAME, name_of(t, 1, name));
@@ -116,7 +138,8 @@ static void put_memory(Trace *t, double at, int64_t bytes) {
   end_event(t);
 }
 
-static const char *const stream_names[HL_STREAMS] = {"device", "collectives", "permutations", "copies"};
+static const char *const stream_names[HL_STREAMS] = {"device", "collectives", "permutations",
+                                                     "copies"};
 
 void hl_cluster_perfetto(const HlClusterProgram *p, const HlClusterRun *run, HlBuf *out) {
   Trace t = {.out = out};
@@ -133,7 +156,8 @@ void hl_cluster_perfetto(const HlClusterProgram *p, const HlClusterRun *run, HlB
     const HlClusterStep *step = &p->step[k];
     const HlStepRun *r = &run->step[k];
     if (step->kind == HL_STEP_WAIT ? r->end > r->begin : r->end > 0)
-      put_slice(&t, r->begin, r->end, (uint64_t)(STREAM_TRACKS + step->stream), step->name, step->category);
+      put_slice(&t, r->begin, r->end, (uint64_t)(STREAM_TRACKS + step->stream), step->name,
+                step->category);
     if (step->live != live && step->kind != HL_STEP_WAIT)
       put_memory(&t, r->begin, live = step->live);
   }

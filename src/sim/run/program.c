@@ -10,7 +10,7 @@
 
 #include "sim/run/run.h"
 
-typedef VEC(int) Pending;      // steps that run beside and have not been waited for
+typedef VEC(int) Pending;  // steps that run beside and have not been waited for
 
 typedef struct Walk {
   HlCx *cx;
@@ -18,11 +18,11 @@ typedef struct Walk {
   HlProgramBuilder *b;
   const HlProgramOptions *o;
   HlTimes times;
-  double factor;               // loops around that are not written out
+  double factor;  // loops around that are not written out
   int64_t live, parameters;
   int depth;
   int64_t unrolled;
-  int64_t messages;            // sends and receives
+  int64_t messages;  // sends and receives
   bool failed;
 } Walk;
 
@@ -30,9 +30,9 @@ typedef struct Walk {
 typedef struct Frame {
   const HlComp *comp;
   HlInst *const *order;
-  int32_t *last;               // by id: the place in the order of the last that uses it
+  int32_t *last;                    // by id: the place in the order of the last that uses it
   int32_t *first_free, *next_free;  // of a place: those that end there, by id + 1
-  Pending *pending;            // by id
+  Pending *pending;                 // by id
 } Frame;
 
 static bool is_wire(const HlInst *inst) {
@@ -79,9 +79,11 @@ static void let_go(Walk *w, const Frame *f, uint32_t place) {
 
 // As profilers call them: a fusion by what is heavy in it.
 static const char *fusion_category(const HlInst *fusion) {
-  static const char *const kinds[] = {"loop fusion", "input fusion", "output fusion", "custom fusion"};
+  static const char *const kinds[] = {"loop fusion", "input fusion", "output fusion",
+                                      "custom fusion"};
   const char *found = NULL;
-  for (const HlInst *inst = fusion->n_calls > 0 ? hl_to_apply(fusion)->first : NULL; inst; inst = inst->next) {
+  for (const HlInst *inst = fusion->n_calls > 0 ? hl_to_apply(fusion)->first : NULL; inst;
+       inst = inst->next) {
     if (inst->op == HL_OP_DOT || inst->op == HL_OP_CONVOLUTION)
       return "convolution fusion";
     if (inst->op == HL_OP_SCATTER)
@@ -107,9 +109,16 @@ static const char *category_of(const HlInst *inst) {
 static HlClusterStep *add_step(Walk *w, const HlInst *inst, HlStepKind kind) {
   const HlMetadata *meta = hl_metadata(inst);
   const bool named = meta && meta->source_file;
-  return run_add_step(w->b, (HlClusterStep){.kind = kind, .name = {inst->name->text, inst->name->n}, .category = category_of(inst),
-                                     .file = named ? meta->source_file->text : NULL, .line = named ? meta->source_line : 0,
-                                     .inst = inst, .times = w->factor, .exchange = -1, .waits = -1, .live = w->live});
+  return run_add_step(w->b, (HlClusterStep){.kind = kind,
+                                            .name = {inst->name->text, inst->name->n},
+                                            .category = category_of(inst),
+                                            .file = named ? meta->source_file->text : NULL,
+                                            .line = named ? meta->source_line : 0,
+                                            .inst = inst,
+                                            .times = w->factor,
+                                            .exchange = -1,
+                                            .waits = -1,
+                                            .live = w->live});
 }
 
 static void wait_for(Walk *w, const HlInst *inst, int step) {
@@ -134,9 +143,9 @@ typedef struct Exchange {
   HlExchangeKind kind;
 } Exchange;
 static const Exchange exchanges[] = {
-    {HL_OP_ALL_REDUCE, HL_ALL_REDUCE},         {HL_OP_ALL_GATHER, HL_ALL_GATHER},
-    {HL_OP_REDUCE_SCATTER, HL_REDUCE_SCATTER}, {HL_OP_ALL_TO_ALL, HL_ALL_TO_ALL},
-    {HL_OP_RAGGED_ALL_TO_ALL, HL_ALL_TO_ALL},  {HL_OP_COLLECTIVE_BROADCAST, HL_BROADCAST},
+    {HL_OP_ALL_REDUCE, HL_ALL_REDUCE},           {HL_OP_ALL_GATHER, HL_ALL_GATHER},
+    {HL_OP_REDUCE_SCATTER, HL_REDUCE_SCATTER},   {HL_OP_ALL_TO_ALL, HL_ALL_TO_ALL},
+    {HL_OP_RAGGED_ALL_TO_ALL, HL_ALL_TO_ALL},    {HL_OP_COLLECTIVE_BROADCAST, HL_BROADCAST},
     {HL_OP_COLLECTIVE_REDUCE, HL_REDUCE_TO_ONE}, {HL_OP_COLLECTIVE_PERMUTE, HL_PERMUTE}};
 
 static const Exchange *exchange_of(HlOp op) {
@@ -148,7 +157,8 @@ static const Exchange *exchange_of(HlOp op) {
 
 static double sent_bytes(const HlInst *inst, HlOp op) {
   double sum = 0;
-  const uint32_t n = op == HL_OP_COLLECTIVE_PERMUTE || op == HL_OP_RAGGED_ALL_TO_ALL ? 1 : inst->n_operands;
+  const uint32_t n =
+      op == HL_OP_COLLECTIVE_PERMUTE || op == HL_OP_RAGGED_ALL_TO_ALL ? 1 : inst->n_operands;
   for (uint32_t k = 0; k < n && k < inst->n_operands; k++) {
     const int64_t bytes = hl_leaf_bytes(inst->operands[k]->shape);
     sum += bytes == INT64_MAX ? 0 : (double)bytes;
@@ -158,10 +168,12 @@ static double sent_bytes(const HlInst *inst, HlOp op) {
 
 // `what` says what is exchanged, `inst` where it stands: for an async-start, what it wraps and itself. The step, -1: none,
 // since a group is one device or after reporting.
-static int add_exchange(Walk *w, const HlInst *inst, const HlInst *what, const Exchange *x, int stream) {
+static int add_exchange(Walk *w, const HlInst *inst, const HlInst *what, const Exchange *x,
+                        int stream) {
   HlProgramExchange e = {.kind = x->kind, .bytes = sent_bytes(what, x->op)};
-  const bool ok = x->kind == HL_PERMUTE ? run_pairs(w->cx, w->b, what, &e.groups, &e.target)
-                                        : run_groups(w->cx, w->b, what, hl_group_mode(what), &e.groups);
+  const bool ok = x->kind == HL_PERMUTE
+                      ? run_pairs(w->cx, w->b, what, &e.groups, &e.target)
+                      : run_groups(w->cx, w->b, what, hl_group_mode(what), &e.groups);
   if (!ok) {
     w->failed = true;
     return -1;
@@ -264,7 +276,8 @@ static double moving(const Walk *w, const HlInst *inst) {
 
 // Begins something beside the device.
 static void walk_start(Walk *w, Frame *f, const HlInst *inst) {
-  const HlInst *wrapped = inst->op == HL_OP_ASYNC_START && inst->n_calls > 0 ? hl_to_apply(inst)->root : inst;
+  const HlInst *wrapped =
+      inst->op == HL_OP_ASYNC_START && inst->n_calls > 0 ? hl_to_apply(inst)->root : inst;
   const HlOp plain = wrapped == inst ? hl_op_plain((HlOp)inst->op) : (HlOp)wrapped->op;
   const Exchange *x = exchange_of(plain);
   int step;
@@ -273,7 +286,8 @@ static void walk_start(Walk *w, Frame *f, const HlInst *inst) {
   } else {
     if (plain == HL_OP_SEND || plain == HL_OP_RECV)
       w->messages++;
-    const double seconds = inst->op == HL_OP_ASYNC_START ? hl_time_of(&w->times, inst) : moving(w, inst);
+    const double seconds =
+        inst->op == HL_OP_ASYNC_START ? hl_time_of(&w->times, inst) : moving(w, inst);
     add_compute(w, inst, seconds, 3);
     step = w->b->step.n - 1;
   }
@@ -334,11 +348,13 @@ static void walk(Walk *w, const HlComp *comp) {
   if (w->failed)
     return;
   if (w->depth >= hl_cx_limits(w->cx)->nesting || w->b->step.n > 50000000) {
-    w->failed = !hl_error_kind(w->cx, HL_LIMIT, hl_comp_pos(comp), "a program of more than 50 million steps, or nested too deeply");
+    w->failed = !hl_error_kind(w->cx, HL_LIMIT, hl_comp_pos(comp),
+                               "a program of more than 50 million steps, or nested too deeply");
     return;
   }
   w->depth++;
-  Frame f = {.comp = comp, .order = comp->schedule ? comp->schedule : hl_print_order(w->arena, comp)};
+  Frame f = {.comp = comp,
+             .order = comp->schedule ? comp->schedule : hl_print_order(w->arena, comp)};
   Map waited = {.arena = w->arena};
   f.pending = HL_ARRAY(w->arena, Pending, comp->next_id);
   find_last_uses(w, &f);
@@ -359,7 +375,8 @@ static int64_t parameter_bytes(const HlComp *entry) {
   return sum;
 }
 
-HlClusterProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, const HlProgramOptions *o) {
+HlClusterProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m,
+                                 const HlProgramOptions *o) {
   int64_t replicas, partitions;
   run_devices(arena, m, &replicas, &partitions);
   const int64_t own = replicas * partitions;
@@ -369,8 +386,9 @@ HlClusterProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, co
     return NULL;
   }
   if (devices % own != 0 || devices > 1 << 24) {
-    hl_error(cx, hl_module_pos(m), "the module is for %lld devices; %lld is no multiple of that up to 2^24", (long long)own,
-             (long long)devices);
+    hl_error(cx, hl_module_pos(m),
+             "the module is for %lld devices; %lld is no multiple of that up to 2^24",
+             (long long)own, (long long)devices);
     return NULL;
   }
   Walk w = {.cx = cx, .arena = arena, .o = o, .factor = 1};
@@ -382,9 +400,11 @@ HlClusterProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m, co
   w.live = parameter_bytes(m->entry);
   walk(&w, m->entry);
   if (w.messages > 0)
-    hl_warn(cx, hl_module_pos(m), "%lld sends and receives take the time of copies: whom they go to is not simulated",
+    hl_warn(cx, hl_module_pos(m),
+            "%lld sends and receives take the time of copies: whom they go to is not simulated",
             (long long)w.messages);
   if (w.b->program->unknown_loops > 0 && o->trips == 0)
-    hl_warn(cx, hl_module_pos(m), "%.0f loops do not say how often they run: each is taken once", w.b->program->unknown_loops);
+    hl_warn(cx, hl_module_pos(m), "%.0f loops do not say how often they run: each is taken once",
+            w.b->program->unknown_loops);
   return w.failed ? NULL : hl_program_end(w.b);
 }

@@ -21,15 +21,15 @@
 
 typedef struct Units {
   int32_t n;
-  const int64_t *of;           // unit by device; NULL: each device is one
-  const int64_t *first;        // a device of each unit
-  const int64_t *size;         // devices of it; NULL: 1
+  const int64_t *of;     // unit by device; NULL: each device is one
+  const int64_t *first;  // a device of each unit
+  const int64_t *size;   // devices of it; NULL: 1
 } Units;
 
 // Who meets in an exchange, in units: runs of members; `apart` have nobody to meet.
 typedef struct Meeting {
   int32_t n_groups;
-  int32_t *begin;              // n_groups + 1
+  int32_t *begin;  // n_groups + 1
   int32_t *member;
   const int32_t *source, *target;  // of a permutation: by unit, -1; then there are no groups
 } Meeting;
@@ -41,31 +41,32 @@ typedef struct Run {
   const HlSystem *s;
   const HlClusterOptions *o;
   Units units;
-  Meeting *meeting;            // by exchange
-  HlExchangeTime *time;        // by exchange
-  double *now;                 // by unit
-  double *free[HL_STREAMS];    // by unit: when a stream is
+  Meeting *meeting;          // by exchange
+  HlExchangeTime *time;      // by exchange
+  double *now;               // by unit
+  double *free[HL_STREAMS];  // by unit: when a stream is
   bool used[HL_STREAMS];
-  double *done;                // by unit and step waited for: a slot each
-  int32_t *slot;               // of a step; -1
-  double *pace;                // of a device that is slow; NULL
-  double *weight;              // by unit: its share of all devices
+  double *done;    // by unit and step waited for: a slot each
+  int32_t *slot;   // of a step; -1
+  double *pace;    // of a device that is slow; NULL
+  double *weight;  // by unit: its share of all devices
   HlStepRun *step;
   double compute, exposed, waiting, busy_beside;
-  int64_t kept;                // the unit whose times are kept
+  int64_t kept;  // the unit whose times are kept
   bool varies;
 } Run;
 
 // --- Classes ------------------------------------------------------------------------------------------------
 
 static uint64_t with_group(const HlDeviceGroups *g, int64_t group, const int64_t *class) {
-  uint64_t sum = 0;            // of a multiset
+  uint64_t sum = 0;  // of a multiset
   for (int64_t k = 0; k < g->n; k++)
-    sum += hl_hash_mix((uint64_t)class[g->member[group * g->n + k]], 0x9e3779b97f4a7c15u);
+    sum += hl_hash_mix((uint64_t) class[g->member[group * g->n + k]], 0x9e3779b97f4a7c15u);
   return hl_hash_mix(sum, (uint64_t)g->n);
 }
 
-static void mix_groups(const HlDeviceGroups *g, const int64_t *class, uint64_t salt, uint64_t *signature) {
+static void mix_groups(const HlDeviceGroups *g, const int64_t *class, uint64_t salt,
+                       uint64_t *signature) {
   for (int64_t k = 0; k < g->groups; k++) {
     const uint64_t whole = with_group(g, k, class);
     for (int64_t i = 0; i < g->n; i++) {
@@ -75,14 +76,15 @@ static void mix_groups(const HlDeviceGroups *g, const int64_t *class, uint64_t s
   }
 }
 
-static void mix_pairs(const HlDeviceGroups *g, const int64_t *target, const int64_t *class, uint64_t salt, uint64_t *signature) {
+static void mix_pairs(const HlDeviceGroups *g, const int64_t *target, const int64_t *class,
+                      uint64_t salt, uint64_t *signature) {
   for (int64_t i = 0; i < g->n; i++) {
     const int64_t to = target[i];
     if (to < 0)
       continue;
     const int64_t a = g->member[i], b = g->member[to];
-    signature[a] = hl_hash_mix(signature[a] ^ (uint64_t)class[b], salt);
-    signature[b] = hl_hash_mix(signature[b] ^ hl_hash_mix((uint64_t)class[a], 1), salt + 1);
+    signature[a] = hl_hash_mix(signature[a] ^ (uint64_t) class[b], salt);
+    signature[b] = hl_hash_mix(signature[b] ^ hl_hash_mix((uint64_t) class[a], 1), salt + 1);
   }
 }
 
@@ -108,7 +110,7 @@ static void find_classes(Run *r) {
   char *seen = HL_ARRAY(r->arena, char, p->n_groups + 1);
   while (classes != before) {
     for (int64_t d = 0; d < n; d++)
-      signature[d] = hl_hash_mix((uint64_t)class[d], 7);
+      signature[d] = hl_hash_mix((uint64_t) class[d], 7);
     memset(seen, 0, (size_t)p->n_groups + 1);
     for (int e = 0; e < p->n_exchanges; e++) {
       const HlProgramExchange *x = &p->exchange[e];
@@ -120,7 +122,8 @@ static void find_classes(Run *r) {
     before = classes;
     classes = number_classes(signature, n, class);
   }
-  int64_t *first = HL_ARRAY(r->arena, int64_t, classes), *size = HL_ARRAY(r->arena, int64_t, classes);
+  int64_t *first = HL_ARRAY(r->arena, int64_t, classes),
+          *size = HL_ARRAY(r->arena, int64_t, classes);
   for (int64_t d = n - 1; d >= 0; d--) {
     first[class[d]] = d;
     size[class[d]]++;
@@ -135,7 +138,8 @@ static int32_t unit_of(const Run *r, int64_t device) {
 // --- Meetings -----------------------------------------------------------------------------------------------
 
 static void pair_units(Run *r, const HlDeviceGroups *g, const int64_t *target, Meeting *out) {
-  int32_t *source = HL_ARRAY(r->arena, int32_t, r->units.n), *to = HL_ARRAY(r->arena, int32_t, r->units.n);
+  int32_t *source = HL_ARRAY(r->arena, int32_t, r->units.n),
+          *to = HL_ARRAY(r->arena, int32_t, r->units.n);
   for (int32_t u = 0; u < r->units.n; u++)
     source[u] = to[u] = -1;
   for (int64_t i = 0; i < g->n; i++)
@@ -157,7 +161,7 @@ static void group_units(Run *r, const HlDeviceGroups *g, Meeting *out) {
   (void)mark;
   for (int64_t k = 0; k < g->groups; k++) {
     if (taken[unit_of(r, g->member[k * g->n])])
-      continue;                // equal devices have equal groups: this one's units have met already
+      continue;  // equal devices have equal groups: this one's units have met already
     begin[groups++] = n;
     for (int64_t i = 0; i < g->n; i++) {
       const int32_t u = unit_of(r, g->member[k * g->n + i]);
@@ -202,8 +206,13 @@ static bool time_exchanges(Run *r) {
   for (int e = 0; e < p->n_exchanges; e++) {
     const HlProgramExchange *x = &p->exchange[e];
     const HlDeviceGroups *g = &p->groups[x->groups];
-    const HlExchange what = {.kind = x->kind, .how = r->o->how[x->kind], .bytes = x->bytes, .n = g->n, .groups = g->groups,
-                             .member = g->member, .target = x->target};
+    const HlExchange what = {.kind = x->kind,
+                             .how = r->o->how[x->kind],
+                             .bytes = x->bytes,
+                             .n = g->n,
+                             .groups = g->groups,
+                             .member = g->member,
+                             .target = x->target};
     NetGroup own, *known = x->kind == HL_PERMUTE ? &own : &group[x->groups];
     if ((x->kind == HL_PERMUTE || known->n == 0) && !net_group(r->cx, r->arena, r->s, &what, known))
       return false;
@@ -225,14 +234,16 @@ static inline uint64_t mixed(uint64_t x) {
 
 // Of mean 0 and variance 1.
 static inline double nearly_normal(uint64_t bits) {
-  const double sum = (double)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
+  const double sum =
+      (double)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
   return (sum / 65535.0 - 2) * 1.7320508075688772;
 }
 
 static inline double pace_of(const Run *r, int32_t unit, uint64_t salt) {
   double pace = r->pace ? r->pace[unit] : 1;
   if (r->o->jitter > 0) {
-    const double one = 1 + r->o->jitter * nearly_normal(mixed(salt + (uint64_t)unit * 0x9e3779b97f4a7c15u));
+    const double one =
+        1 + r->o->jitter * nearly_normal(mixed(salt + (uint64_t)unit * 0x9e3779b97f4a7c15u));
     pace *= one > 0 ? one : 0;
   }
   return pace;
@@ -243,7 +254,8 @@ static void choose_stragglers(Run *r) {
     return;
   r->pace = HL_ARRAY(r->arena, double, r->units.n);
   for (int32_t u = 0; u < r->units.n; u++) {
-    const uint64_t bits = mixed(r->o->seed * 0x9e3779b97f4a7c15u + (uint64_t)u + 0x5851f42d4c957f2du);
+    const uint64_t bits =
+        mixed(r->o->seed * 0x9e3779b97f4a7c15u + (uint64_t)u + 0x5851f42d4c957f2du);
     r->pace[u] = (double)(bits >> 11) * 0x1p-53 < r->o->stragglers ? r->o->straggle : 1;
   }
 }
@@ -305,7 +317,8 @@ static double comes(const Run *r, const HlClusterStep *step, int32_t u) {
 }
 
 // One unit's part in an exchange, which began for it at `own` and in earnest at `begin`.
-static void take_part(Run *r, int k, const HlClusterStep *step, int32_t u, double own, double begin, double end) {
+static void take_part(Run *r, int k, const HlClusterStep *step, int32_t u, double own, double begin,
+                      double end) {
   HlStepRun *s = &r->step[k];
   if (step->stream) {
     r->free[step->stream][u] = end;
@@ -321,7 +334,8 @@ static void take_part(Run *r, int k, const HlClusterStep *step, int32_t u, doubl
   keep(r, k, u, own, end);
 }
 
-static void meet_in_groups(Run *r, int k, const HlClusterStep *step, const Meeting *m, double seconds) {
+static void meet_in_groups(Run *r, int k, const HlClusterStep *step, const Meeting *m,
+                           double seconds) {
   for (int32_t g = 0; g < m->n_groups; g++) {
     double begin = 0;
     for (int32_t i = m->begin[g]; i < m->begin[g + 1]; i++) {
@@ -334,7 +348,8 @@ static void meet_in_groups(Run *r, int k, const HlClusterStep *step, const Meeti
 }
 
 // Who sends or receives waits for those it does so with.
-static void meet_in_pairs(Run *r, int k, const HlClusterStep *step, const Meeting *m, double seconds) {
+static void meet_in_pairs(Run *r, int k, const HlClusterStep *step, const Meeting *m,
+                          double seconds) {
   double *own = base_alloc(sizeof *own * (size_t)(r->units.n + 1));
   for (int32_t u = 0; u < r->units.n; u++)
     own[u] = comes(r, step, u);
@@ -417,13 +432,15 @@ static int32_t give_slots(Run *r) {
 static bool check_program(HlCx *cx, const HlClusterProgram *p, const HlSystem *s) {
   for (int k = 0; k < p->n_steps; k++) {
     const HlClusterStep *step = &p->step[k];
-    if (step->stream < 0 || step->stream >= HL_STREAMS || (step->kind == HL_STEP_WAIT && (step->waits < 0 || step->waits >= k)) ||
-        (step->kind == HL_STEP_EXCHANGE && (step->exchange < 0 || step->exchange >= p->n_exchanges)))
+    if (step->stream < 0 || step->stream >= HL_STREAMS ||
+        (step->kind == HL_STEP_WAIT && (step->waits < 0 || step->waits >= k)) ||
+        (step->kind == HL_STEP_EXCHANGE &&
+         (step->exchange < 0 || step->exchange >= p->n_exchanges)))
       return hl_error(cx, (HlPos){0}, "step %d of program %s makes no sense", k, p->name);
   }
   if (p->devices > hl_system_devices(s))
-    return hl_error(cx, (HlPos){0}, "program %s is for %lld devices, system %s has %lld", p->name, (long long)p->devices, s->name,
-                    (long long)hl_system_devices(s));
+    return hl_error(cx, (HlPos){0}, "program %s is for %lld devices, system %s has %lld", p->name,
+                    (long long)p->devices, s->name, (long long)hl_system_devices(s));
   return true;
 }
 
@@ -455,8 +472,12 @@ static bool set_up(Run *r) {
 }
 
 static void sum_up(Run *r, HlClusterRun *out) {
-  *out = (HlClusterRun){.compute = r->compute, .classes = r->units.n, .n_steps = r->p->n_steps, .step = r->step,
-                        .exchange = r->time, .first = HUGE_VAL};
+  *out = (HlClusterRun){.compute = r->compute,
+                        .classes = r->units.n,
+                        .n_steps = r->p->n_steps,
+                        .step = r->step,
+                        .exchange = r->time,
+                        .first = HUGE_VAL};
   for (int32_t u = 0; u < r->units.n; u++) {
     const double beside = busy_until(r, u), end = beside > r->now[u] ? beside : r->now[u];
     out->seconds = end > out->seconds ? end : out->seconds;
@@ -479,7 +500,8 @@ static void sum_up(Run *r, HlClusterRun *out) {
   out->hidden = beside;
 }
 
-bool hl_cluster_run(HlCx *cx, HlArena *arena, const HlClusterProgram *p, const HlSystem *s, const HlClusterOptions *o, HlClusterRun *out) {
+bool hl_cluster_run(HlCx *cx, HlArena *arena, const HlClusterProgram *p, const HlSystem *s,
+                    const HlClusterOptions *o, HlClusterRun *out) {
   Run r = {.cx = cx, .arena = arena, .p = p, .s = s, .o = o};
   *out = (HlClusterRun){0};
   if (!check_program(cx, p, s))

@@ -30,6 +30,7 @@ bool run_groups(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, HlGroupMode m
 // How many replicas and partitions a module is for: what it says, or more where its groups name more (dumps of 2021 say nothing).
 void run_devices(HlArena *arena, const HlModule *m, int64_t *replicas, int64_t *partitions);
 // Of a permutation: all devices as one group, and targets.
-bool run_pairs(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, int *groups, const int64_t **target);
+bool run_pairs(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, int *groups,
+               const int64_t **target);
 
 #endif

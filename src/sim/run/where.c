@@ -21,7 +21,8 @@ static HlExposed *row_of(HlExposed *rows, int *n, const char *what, int line) {
   return &rows[(*n)++];
 }
 
-static int add_up(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, bool by_line, HlExposed **out) {
+static int add_up(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, bool by_line,
+                  HlExposed **out) {
   int n = 0, most = 0;
   for (int k = 0; k < p->n_steps; k++)
     most += p->step[k].kind == HL_STEP_EXCHANGE;
@@ -30,8 +31,9 @@ static int add_up(HlArena *arena, const HlClusterProgram *p, const HlClusterRun 
     const HlClusterStep *step = &p->step[k];
     if (step->kind != HL_STEP_EXCHANGE)
       continue;
-    HlExposed *row = by_line ? row_of(rows, &n, step->file ? step->file : "", step->line)
-                             : row_of(rows, &n, hl_exchange_text(p->exchange[step->exchange].kind), 0);
+    HlExposed *row = by_line
+                         ? row_of(rows, &n, step->file ? step->file : "", step->line)
+                         : row_of(rows, &n, hl_exchange_text(p->exchange[step->exchange].kind), 0);
     row->count += (int64_t)step->times;
     row->bytes += step->times * p->exchange[step->exchange].bytes;
     row->exposed += run->step[k].exposed;
@@ -43,16 +45,19 @@ static int add_up(HlArena *arena, const HlClusterProgram *p, const HlClusterRun 
   return n;
 }
 
-int hl_exposed_by_kind(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, HlExposed **out) {
+int hl_exposed_by_kind(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run,
+                       HlExposed **out) {
   return add_up(arena, p, run, false, out);
 }
 
-int hl_exposed_by_line(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, HlExposed **out) {
+int hl_exposed_by_line(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run,
+                       HlExposed **out) {
   return add_up(arena, p, run, true, out);
 }
 
 // Of the device that was kept: whatever occupied it, and where it stood still the exchange that it stood still for.
-int hl_critical_path(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run, HlPathPart **out) {
+int hl_critical_path(HlArena *arena, const HlClusterProgram *p, const HlClusterRun *run,
+                     HlPathPart **out) {
   HlPathPart *part = HL_ARRAY(arena, HlPathPart, p->n_steps + 1);
   int n = 0;
   for (int k = 0; k < p->n_steps; k++) {
