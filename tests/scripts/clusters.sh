@@ -27,4 +27,14 @@ for n in runs:
     assert os.path.getsize(f"{folder}/{n}.pftrace") > 10000 and "</html>" in open(f"{folder}/{n}.html").read()
 print("clusters:", ", ".join(f"{n} devices {1e3 * run['seconds']:.2f} ms" for n, run in runs.items()))
 END
+# The page, in a browser where there is one.
+browser=$(command -v chromium || command -v chromium-browser)
+if [ -n "$browser" ]; then
+  timeout 60 "$browser" --headless --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom "file://$tmp/8.html" 2> /dev/null > "$tmp/dom"
+  for what in 'data-ready="yes"' Timeline Exchanges 'By source line' 'What if' 'all-reduce'; do
+    grep -q "$what" "$tmp/dom" || { echo "the page lacks $what"; bad=1; }
+  done
+else
+  echo "no Chromium: the page is not opened"
+fi
 exit $bad
