@@ -57,12 +57,14 @@ void sim_input_free(SimInput *input) {
 
 // --- Reading ------------------------------------------------------------------------------------------------------
 
-static HlSimGraph *bridge_file(Cli *cli, CliFiles *files, int k, const SimInput *input,
-                               bool *skipped) {
+static HlSimGraph *bridge_file(Cli *cli, CliFiles *files, int k, HlSource *source,
+                               const SimInput *input, bool *skipped) {
   const HlLoadOptions how = cli_load_options(cli);
   HlSimGraph *graph = NULL;
   HlFile file;
-  if (!cli_load(cli, files, k, &how, &file, skipped))
+  // Standard input is read once.
+  if (strcmp(files->at[k].at, "-") == 0 ? !hl_load_source(cli->cx, source, &how, &file)
+                                        : !cli_load(cli, files, k, &how, &file, skipped))
     return NULL;
   if (file.n == 1)
     graph = hl_sim_bridge(cli->cx, file.modules[0], &input->bridge);
@@ -88,7 +90,7 @@ HlSimGraph *sim_load(Cli *cli, CliFiles *files, int k, const SimInput *input, bo
     files->modules[files->at[k].operand]++;
     graph = hl_sim_read(cli->cx, source, HL_SIM_FORM_NONE, false);
   } else {
-    graph = bridge_file(cli, files, k, input, skipped);
+    graph = bridge_file(cli, files, k, source, input, skipped);
   }
   hl_source_unref(source);
   if (graph && !change(cli, graph, input)) {
