@@ -41,15 +41,12 @@ typedef struct HlProposal {
 } HlProposal;
 
 typedef struct HlProposeOptions {
-  const HlPassTable *passes;           // NULL: all that Hilo has, and those of src/rewrite (hl_env_passes)
+  const HlPassTable *passes;           // NULL: hl_passes
   const HlPipelineTable *pipelines;    // NULL: hl_pipelines
   const HlTarget *target;              // borrowed; NULL: no device in particular
   HlDialect release;
   const HlTuning *tuning;              // borrowed; NULL: nothing
 } HlProposeOptions;
-
-// hl_passes and the passes of src/rewrite: general_fusion.
-extern const HlPassTable hl_env_passes;
 
 // NULL after reporting. The module is as it was. The proposals hold until it is edited, or that is undone (hl_undo).
 HlProposals *hl_propose(HlCx *cx, HlModule *m, const char *pipeline, const HlProposeOptions *options);
