@@ -166,9 +166,7 @@ static bool attrs_differ(const Was *was, const HlInst *inst) {
   if (was->n_attrs != inst->n_attrs)
     return true;
   for (int k = 0; k < was->n_attrs; k++)
-    if (was->attrs[k].key != inst->attrs[k].key ||
-        (memcmp(&was->attrs[k].i, &inst->attrs[k].i, sizeof(HlAttr) - offsetof(HlAttr, i)) != 0 &&
-         !hl_attr_equal(&was->attrs[k], &inst->attrs[k])))
+    if (!hl_attr_equal(&was->attrs[k], &inst->attrs[k]))
       return true;
   return false;
 }

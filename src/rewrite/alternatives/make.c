@@ -261,7 +261,7 @@ int hl_alternatives_make(HlCx *cx, HlModule *m, HlProposals *p) {
     return -1;
   }
   HlArena *arena = hl_arena_new();
-  Maker maker = {.p = p, .m = m, .arena = arena, .reach.arena = arena, .group_of.arena = arena};
+  Maker maker = {.p = p, .m = m, .arena = arena, .reach.arena = p->arena, .group_of.arena = arena};
   p->is_made = true;
   make_all(&maker);
   const int n = maker.n_made;
