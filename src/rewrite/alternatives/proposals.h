@@ -98,6 +98,14 @@ void reach_begin(Reach *r, const HlComp *comp);  // no targets
 void reach_target(Reach *r, const HlInst *on);
 bool reach_any(Reach *r, HlInst *from);          // it is a target or depends on one
 
+// region.c: the instructions of the module that a proposal is about: the value that is replaced, and what lies between it and what
+// its replacement reads. In the arena, operands first.
+HlInst **region_of(HlArena *arena, const Offer *offer, int *n);
+// What the replacement reads of the module.
+HlInst **region_inputs(HlArena *arena, const Offer *offer, int *n);
+// Edges that it would change, as numbers.
+uint64_t *region_edges(HlArena *arena, const Offer *offer, int *n);
+
 // select.c: erases instructions that nothing needs, and then what only they needed; computations that nobody calls then, too.
 typedef VEC(HlInst *) InstList;
 void prune_from(HlCx *cx, HlModule *m, InstList *list);
