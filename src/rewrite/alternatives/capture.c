@@ -59,6 +59,7 @@ typedef struct Capture {
   VEC(Exchange) exchanges;
   VEC(HlInst *) todo;
   Map staged;         // by instruction of the home: its like in the stage
+  Map opened;         // instructions whose operands are being staged: one that meets itself depends on itself
   bool fits;          // all that it changes can be offered
   int rewrite;
 } Capture;
@@ -281,7 +282,7 @@ static void stage_one(Capture *c, Stage *stage, HlInst *inst) {
   c->fits = c->fits && !inst->control;
 }
 
-// What is new of a value comes into the stage, operands first; what was there before is stood for.
+// What is new of a value comes into the stage, operands first; what was there before is stood for. NULL: it depends on itself.
 static HlInst *stage_value(Capture *c, Stage *stage, HlInst *value) {
   c->todo.n = 0;
   vec_push_in(c->p->arena, &c->todo, value);
@@ -296,9 +297,14 @@ static HlInst *stage_value(Capture *c, Stage *stage, HlInst *value) {
       continue;
     }
     const int n = c->todo.n;
-    for (uint32_t k = 0; k < inst->n_operands; k++)
-      if (!staged(c, inst->operands[k]))
-        vec_push_in(c->p->arena, &c->todo, inst->operands[k]);
+    *map_at(&c->opened, map_key(inst)) = 1;
+    for (uint32_t k = 0; k < inst->n_operands; k++) {
+      if (staged(c, inst->operands[k]))
+        continue;
+      if (map_get(&c->opened, map_key(inst->operands[k])))
+        return NULL;
+      vec_push_in(c->p->arena, &c->todo, inst->operands[k]);
+    }
     if (c->todo.n == n)
       stage_one(c, stage, inst);
   }
@@ -336,6 +342,10 @@ static void add_offer(Capture *c, const PassShown *shown, HlInst *old, HlInst *b
                       int n_uses) {
   HlProposals *p = c->p;
   Stage *stage = store_stage(p, c->home);
+  HlInst *like = stage_value(c, stage, by);
+  c->fits = c->fits && like;
+  if (!c->fits)
+    return;
   Offer offer = {.rewrite = c->rewrite,
                  .pass = shown->pass,
                  .rule = hl_arena_strndup(p->arena, shown->rule, strlen(shown->rule)),
@@ -344,7 +354,7 @@ static void add_offer(Capture *c, const PassShown *shown, HlInst *old, HlInst *b
                  .comp_name = hl_arena_strndup(p->arena, c->home->name->text, c->home->name->n),
                  .stage = stage,
                  .old = old,
-                 .by = stage_value(c, stage, by),
+                 .by = like,
                  .use = hl_arena_copy(p->arena, use, sizeof *use * (size_t)n_uses),
                  .n_uses = n_uses};
   offer.hash = offer_hash(&offer);
@@ -423,6 +433,7 @@ static void start_over(Capture *c, HlComp *home) {
     c->place[c->home->id][c->touched.at[k].inst->id] = 0;
   c->dirty.n = c->touched.n = c->exchanges.n = 0;
   c->staged = (Map){.arena = c->p->arena};
+  c->opened = (Map){.arena = c->p->arena};
   c->home = home;
   c->fits = true;
 }
