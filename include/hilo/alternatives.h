@@ -116,6 +116,9 @@ HlModule *hl_inst_module(HlCx *cx, const HlInst *inst, int64_t repeat);
 // A module with the operands of an instruction, theirs and so on, `height` deep; what they read is parameters. The caller's; NULL after reporting.
 HlModule *hl_cone_module(HlCx *cx, const HlInst *inst, int64_t height);
 
+// Calls of cuDNN's forward convolutions become convolutions again, which machines without it have kernels for.
+void hl_plain_convolutions(HlModule *m);
+
 #ifdef __cplusplus
 }
 #endif

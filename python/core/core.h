@@ -126,6 +126,8 @@ int64_t hilo_core_feature_length(const HiloFeatures *features, int k);
 int hilo_core_parts(HiloCall *call, const HiloModule *m, const char *what, int64_t repeat);
 // A part with the cone of operands of one instruction, so many deep; NULL: no part of that kind was found.
 HiloModule *hilo_core_random_part(HiloCall *call, const HiloModule *m, int64_t least, int64_t height, int64_t seed);
+// A copy in which the processor finds what it has kernels for: convolutions in the place of cuDNN's.
+HiloModule *hilo_core_plain(HiloCall *call, const HiloModule *m);
 // Arguments as HloEnv makes them up.
 HiloResults *hilo_core_normal_args(HiloCall *call, const HiloModule *m, int64_t seed);
 // Runs the program, or without one interprets the module, `times` times; writes for each an int64: nanoseconds of the run.

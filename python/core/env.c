@@ -328,6 +328,19 @@ HiloModule *hilo_core_random_part(HiloCall *call, const HiloModule *m, int64_t l
 
 // --- Arguments and times --------------------------------------------------------------------------------
 
+static bool run_plain(Job *job) {
+  HlModule *m = hl_clone(job->cx, job->m);
+  if (m)
+    hl_plain_convolutions(m);
+  job->made = m;
+  return m;
+}
+
+HiloModule *hilo_core_plain(HiloCall *call, const HiloModule *m) {
+  Job job = {.run = run_plain, .m = m};
+  return run(call, &job, NULL) ? job.made : NULL;
+}
+
 static bool run_normal_args(Job *job) {
   const int n = job->m->entry->n_params;
   HlLiteral **out = HL_ARRAY(hl_cx_scratch(job->cx), HlLiteral *, n + 1);
@@ -349,7 +362,7 @@ static bool run_time(Job *job) {
   HlLiteral **args = HL_ARRAY(hl_cx_scratch(job->cx), HlLiteral *, m->entry->n_params + 1);
   HlLiteral *result = NULL, ***given = &args;
   const int64_t times = *(const int64_t *)job->bytes;
-  const HlEvalOptions options = {.elided = HL_ELIDED_RANDOM};
+  const HlEvalOptions options = {.elided = HL_ELIDED_ZERO};
   bool ok = results_arguments(job, m, 1, given);
   for (int64_t k = 0; ok && k < times; k++) {
     const HlLiteral *const *const *in = (const HlLiteral *const *const *)given;
