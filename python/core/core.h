@@ -31,6 +31,7 @@ const char *hilo_core_dtype(int number);
 // that Python has a signal waiting, and ends with an error of the kind "cancelled"; NULL: it does not ask.
 HiloCall *hilo_core_call_new(const int64_t *listen);
 void hilo_core_call_free(HiloCall *call);
+void hilo_core_call_clear(HiloCall *call);           // forgets what was said
 // What was written: its bytes, followed by a NUL, and how many there are. Until the next call.
 const void *hilo_core_output(const HiloCall *call);
 int64_t hilo_core_output_size(const HiloCall *call);

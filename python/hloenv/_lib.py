@@ -30,8 +30,17 @@ def run(name: str, *arguments: Any) -> Any:
   here = call()
   result = getattr(here._lib, "hilo_core_" + name)(here._handle, *arguments)
   if result is None or result is False or (result is not True and result == -1):
-    here._tell(True)
+    fail()
   return result
+
+
+def fail() -> None:
+  """Raises what the last call has said."""
+  here = call()
+  try:
+    here._tell(True)
+  finally:
+    here._lib.hilo_core_call_clear(here._handle)
 
 
 def int64s(array: Any) -> Any:

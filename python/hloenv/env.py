@@ -175,7 +175,7 @@ class HloEnv:
       raise ValueError(f"decisions have the sizes {list(rows.shape)}; expected [number of alternatives, 2]")
     if not _lib.lib().hilo_core_decide(_lib.call()._handle, self._module._handle, rows.ctypes.data, len(rows)):
       try:
-        _lib.call()._tell(True)
+        _lib.fail()
       except _lib.Error as error:
         raise ValueError(error.diagnostics[0].text if error.diagnostics else str(error)) from None
 
