@@ -283,7 +283,7 @@ static void stage_one(Capture *c, Stage *stage, HlInst *inst) {
 
 // A copy would be another input, happen a second time, lose its order, or start what nobody awaits.
 static bool may_be_copied(const HlInst *inst) {
-  return inst->op != HL_OP_PARAMETER && !hl_has_side_effect(inst) && !hl_has_control(inst) &&
+  return inst->op != HL_OP_PARAMETER && hl_is_pure(inst) && !hl_has_control(inst) &&
          hl_op_half((HlOp)inst->op) == HL_HALF_NONE;
 }
 
