@@ -398,9 +398,9 @@ static void find_exchanges(Capture *c) {
     add_exchange(c, before, now, NULL, 0);
 }
 
-// And those who read one that has been edited.
+// And those who read one that has been edited. One that only lies otherwise in memory is no other value.
 static void find_readers(Capture *c, HlInst *inst) {
-  if (!stands_for(was_of(c, inst)->shape, inst->shape))
+  if (!hl_shape_equal(was_of(c, inst)->shape, inst->shape))
     return;
   for (const HlUse *use = inst->first_use; use; use = use->next)
     if (!is_new(c, use->user) && !is_whole(c, use->user) &&
