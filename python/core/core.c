@@ -65,6 +65,10 @@ void hilo_core_call_free(HiloCall *call) {
   free(call);
 }
 
+void hilo_core_call_clear(HiloCall *call) {
+  hl_cx_clear(call->cx);
+}
+
 const void *hilo_core_output(const HiloCall *call) {
   return call->out.at ? call->out.at : "";
 }
@@ -289,8 +293,7 @@ static bool run_convert(Job *job) {
          form_write(job->cx, form, job->m, &options, &job->out);
 }
 
-bool hilo_core_convert(HiloCall *call, const HiloModule *m, const char *form,
-                       const char *options) {
+bool hilo_core_convert(HiloCall *call, const HiloModule *m, const char *form, const char *options) {
   return job_run(call, &(Job){.run = run_convert, .m = m, .text = form}, options);
 }
 
