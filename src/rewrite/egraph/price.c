@@ -1,0 +1,160 @@
+// rewrite/egraph/price.c: prices of nodes, and the cheapest tree of each class.
+//
+// A price is a guess of the seconds that a node costs in a program that will be fused afterwards: elementwise work pays its
+// arithmetic and a little of its traffic, what moves elements half of its traffic, products and their like all of it and a kernel.
+// What it is in the end, the compiled program tells; prices are for choosing among what cannot all be compiled.
+
+#include <math.h>
+
+#include "hilo/cost.h"
+#include "rewrite/egraph/egraph.h"
+
+enum { MOST_CALLS = 8 };
+
+static const double LEAST = 1e-12;  // nothing is for nothing: the cheapest tree must not go round in a circle
+
+// --- One node -----------------------------------------------------------------------------------------
+
+static double rate_of(const HlTarget *t, const HlInst *inst) {
+  const HlDtype dtype = hl_shape_is_array(inst->shape) ? inst->shape->dtype : HL_F32;
+  const HlRates *rates = hl_op_is((HlOp)inst->op, HL_T_MATRIX) ? &t->matrix : &t->vector;
+  const double rate = rates->of[dtype] > 0 ? rates->of[dtype] : t->vector.of[dtype];
+  return rate > 0 ? rate : t->vector.of[HL_F32] > 0 ? t->vector.of[HL_F32] : 1e11;
+}
+
+static double weighed(const HlTarget *t, const HlInst *inst, const HlCost *cost) {
+  const double bandwidth = t->memory_bandwidth > 0 ? t->memory_bandwidth : 2e10;
+  const double launch = t->launch > 0 ? t->launch : 1e-6;
+  const double computing = (cost->flops + 8 * cost->transcendentals) / rate_of(t, inst);
+  const double traffic = (cost->bytes_read + cost->bytes_written) / bandwidth;
+  const double step = launch / 50;
+  const HlOp op = (HlOp)inst->op;
+  if (hl_op_is(op, HL_T_WIRE | HL_T_GIVEN))
+    return LEAST;
+  if (op == HL_OP_RESHAPE || op == HL_OP_BITCAST_CONVERT)
+    return step / 4;
+  if (op == HL_OP_BROADCAST || op == HL_OP_IOTA)
+    return step / 2 + 0.05 * cost->bytes_written / bandwidth;
+  if (hl_op_is(op, HL_T_ELEMENTWISE))
+    return step + computing + 0.1 * cost->bytes_written / bandwidth;
+  if (hl_op_is(op, HL_T_REARRANGES))
+    return 2 * step + traffic / 2;
+  if (hl_op_is(op, HL_T_FOLDS))
+    return launch / 2 + fmax(computing, traffic / 2);
+  return launch + fmax(computing, traffic);
+}
+
+// What it calls counts as one operation a node of it.
+static double price_of(const HlEgraph *eg, const Node *node, const HlTarget *target, HlArena *arena) {
+  const HlMark mark = hl_arena_mark(arena);
+  HlInst inst = *eg_symbol(eg, node)->proto;
+  HlInst *shown = HL_ARRAY(arena, HlInst, node->n + 1);
+  HlComp comps[MOST_CALLS] = {0};
+  HlCall calls[MOST_CALLS] = {0};
+  HlCost costs[MOST_CALLS] = {0};
+  inst.n_operands = node->n;
+  inst.operands = HL_ARRAY(arena, HlInst *, node->n + 1);
+  for (uint32_t k = 0; k < node->n; k++) {
+    shown[k] = *eg_symbol(eg, &eg->nodes.at[eg_class(eg, eg_operands(eg, node)[k])->first])->proto;
+    shown[k].shape = eg_class(eg, eg_operands(eg, node)[k])->shape;
+    inst.operands[k] = &shown[k];
+  }
+  inst.n_calls = node->n_regions < MOST_CALLS ? (uint16_t)node->n_regions : MOST_CALLS;
+  inst.calls = calls;
+  for (int k = 0; k < inst.n_calls; k++) {
+    comps[k].id = (uint32_t)k;
+    calls[k].comp = &comps[k];
+    costs[k].flops = eg->regions.at[eg_regions_of(eg, node)[k]].price;
+  }
+  const HlCost cost = hl_cost_inst_by(&inst, costs);
+  const double price = weighed(target, &inst, &cost);
+  hl_arena_release(arena, mark);
+  return price > LEAST ? price : LEAST;
+}
+
+// --- What runs regions ----------------------------------------------------------------------------------
+
+// How often a loop runs, as far as one of the class says that was in the module.
+static double trips_of(const HlEgraph *eg, const Node *loop) {
+  for (uint32_t k = eg_class(eg, loop->class)->first; k != NONE; k = eg->nodes.at[k].next) {
+    const HlInst *inst = map_get_ptr(&eg->origin_of_node, (const void *)(uintptr_t)k);
+    const int64_t trips = inst && inst->op == HL_OP_WHILE ? hl_trip_count(inst) : -1;
+    if (trips >= 0)
+      return (double)trips;
+  }
+  return 1;
+}
+
+static double control_price(const HlEgraph *eg, const Node *node) {
+  double sum = 0, most = 0;
+  for (uint32_t k = 0; k < node->n_regions; k++) {
+    const double one = eg->regions.at[eg_regions_of(eg, node)[k]].price;
+    sum += one;
+    most = fmax(most, one);
+  }
+  const HlOp op = eg_op(eg, node);
+  return LEAST + (op == HL_OP_CONDITIONAL ? most : op == HL_OP_WHILE ? sum * trips_of(eg, node) : sum);
+}
+
+static bool is_control(const HlEgraph *eg, const Node *node) {
+  return node->n_regions > 0 && hl_op_is(eg_op(eg, node), HL_T_CONTROL);
+}
+
+void eg_price_control(const HlEgraph *eg, double *price) {
+  for (int k = 0; k < eg->nodes.n; k++)
+    if (!eg->nodes.at[k].dead && is_control(eg, &eg->nodes.at[k]))
+      price[k] = control_price(eg, &eg->nodes.at[k]);
+}
+
+// --- All ------------------------------------------------------------------------------------------------
+
+double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target) {
+  double *price = HL_ARRAY(arena, double, eg->nodes.n + 1);
+  double *operations = HL_ARRAY(arena, double, eg->regions.n + 1);
+  for (int k = 0; k < eg->nodes.n; k++)
+    operations[eg->nodes.at[k].region] += eg->nodes.at[k].n > 0;
+  for (int r = 0; r < eg->regions.n; r++)  // of the regions that are named only: how much they compute
+    if (!eg->regions.at[r].is_live)
+      eg->regions.at[r].price = operations[r];
+  for (int k = 0; k < eg->nodes.n; k++) {
+    const Node *node = &eg->nodes.at[k];
+    if (!node->dead && !is_control(eg, node))
+      price[k] = price_of(eg, node, target, arena);
+  }
+  eg_price_control(eg, price);
+  return price;
+}
+
+static double tree_of(const HlEgraph *eg, const Node *node, double own, const uint32_t *uses) {
+  double sum = own;
+  for (uint32_t k = 0; k < node->n && sum < INFINITY; k++) {
+    const uint32_t class = eg_find(eg, eg_operands(eg, node)[k]);
+    const double tree = eg->classes.at[class].tree;
+    sum += uses && uses[class] > 1 ? tree / uses[class] : tree;
+  }
+  return sum;
+}
+
+void eg_best_trees(HlEgraph *eg, const double *price, const uint32_t *uses) {
+  enum { MOST_ROUNDS = 1000 };
+  for (int k = 0; k < eg->classes.n; k++) {
+    eg->classes.at[k].best = NONE;
+    eg->classes.at[k].tree = INFINITY;
+  }
+  bool changed = true;
+  for (int round = 0; changed && round < MOST_ROUNDS; round++) {
+    changed = false;
+    for (int k = 0; k < eg->nodes.n; k++) {
+      const Node *node = &eg->nodes.at[k];
+      if (node->dead)
+        continue;
+      Class *c = eg_class(eg, node->class);
+      const double tree = tree_of(eg, node, price[k], uses);
+      if (tree < c->tree * (1 - 1e-12)) {
+        c->tree = tree;
+        c->best = (uint32_t)k;
+        changed = true;
+      }
+    }
+  }
+}
