@@ -64,7 +64,8 @@ typedef enum HlExtract {
   HL_EXTRACT_GREEDY,           // from operands up, what is shared inside a class's program counted once
   HL_EXTRACT_SHARED,           // prices are divided among as many as used the value in the program before, over some rounds
   HL_EXTRACT_LOCAL,            // from the better of these: one class at a time another node, as long as it gets better
-  HL_EXTRACT_EXACT             // branch and bound; where that takes too long, as LOCAL (HlEgraphReport.exact tells)
+  HL_EXTRACT_EXACT,            // branch and bound; where that takes too long, as LOCAL (HlEgraphReport.exact tells)
+  HL_EXTRACT_RANDOM            // any program, by HlEgraphOptions.seed, which is taken whatever it costs: for tests and data sets
 } HlExtract;
 const char *hl_extract_name(HlExtract extract);                  // "greedy"
 
@@ -79,6 +80,7 @@ typedef struct HlEgraphOptions {
   const char *pipeline;                // what the programs taken out are compiled by before they are priced, which fuses them;
                                        // NULL: "cpu-native" if the table has it; "": none, the least sum of prices wins
   HlExtract extract;
+  uint64_t seed;                       // of RANDOM
   HlMaybeInt nodes, iterations;        // limits: 100,000 nodes, 12 rounds,
   HlMaybeFloat seconds;                // and 10 s of saturating
   // Called after each round, with how many rounds and nodes there are. False stops saturating. May be NULL.

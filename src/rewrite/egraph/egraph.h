@@ -39,11 +39,9 @@ typedef struct Node {
 } Node;
 
 typedef struct Class {
-  uint32_t parent;             // itself: it is a class
   uint32_t region;
   const HlShape *shape;        // of HlEgraph.home
   uint32_t first, last, n;     // nodes
-  uint32_t user_first, user_last;  // in HlEgraph.users
   uint32_t constant;           // a node that is a constant; NONE
   uint32_t best;               // the node of the cheapest tree, NONE: not known yet
   double tree;                 // its price
@@ -54,6 +52,10 @@ typedef struct Class {
 typedef struct User {
   uint32_t node, next;
 } User;
+
+typedef struct Uses {          // of a class: a list in HlEgraph.users, the newest first
+  uint32_t first, last;
+} Uses;
 
 typedef struct Region {
   HlComp *comp;                // of the module; NULL: made by a rule
@@ -82,13 +84,15 @@ struct HlEgraph {
   Map symbol_by_hash;
   VEC(Node) nodes;
   VEC(uint32_t) child;
+  VEC(uint32_t) parent;        // by class: itself, or what it has been merged into
   VEC(Class) classes;
+  VEC(Uses) uses;              // by class
   VEC(User) users;
   VEC(Region) regions;
   Map region_by_hash, region_of_comp;  // comp: pointer
   Map class_of_inst, origin_of_node;   // pointers; 1 + class
   Map symbol_of_like;          // of instructions that callers add others like: 1 + symbol, 1: none
-  uint32_t *table;             // nodes by hash, open addressing: 1 + node
+  uint64_t *table;             // nodes by hash, open addressing: the hash and 1 + node
   uint32_t n_table, table_mask;
   VEC(uint32_t) dirty;         // classes whose users are to be looked at
   int64_t n_alive, n_classes, n_refused;
@@ -99,8 +103,8 @@ struct HlEgraph {
 // --- graph.c --------------------------------------------------------------------------------------
 
 static inline uint32_t eg_find(const HlEgraph *eg, uint32_t class) {
-  while (eg->classes.at[class].parent != class)
-    class = eg->classes.at[class].parent;
+  while (eg->parent.at[class] != class)
+    class = eg->parent.at[class];
   return class;
 }
 static inline Class *eg_class(const HlEgraph *eg, uint32_t class) {
@@ -184,6 +188,8 @@ typedef struct Choice {
 } Choice;
 // `price` is changed: of what runs regions.
 Choice eg_extract(HlEgraph *eg, HlArena *arena, double *price, HlExtract how);
+// The cheapest tree of each class, by any prices.
+Choice eg_extract_trees(HlEgraph *eg, HlArena *arena, const double *price);
 // Classes that a region needs under a choice, operands first; in the arena. False: it goes round in a circle.
 bool eg_order(const HlEgraph *eg, HlArena *arena, const uint32_t *node, uint32_t region,
               uint32_t **order, int *n);

@@ -125,7 +125,7 @@ bool eg_exact(const HlEgraph *eg, HlArena *arena, const double *price, uint32_t 
   s.node = HL_ARRAY(own, uint32_t, eg->classes.n + 1);
   for (int k = 0; k < eg->classes.n; k++) {
     s.node[k] = NONE;
-    if (eg->classes.at[k].region != region || eg->classes.at[k].parent != (uint32_t)k)
+    if (eg->classes.at[k].region != region || eg->parent.at[k] != (uint32_t)k)
       continue;
     n++;
     s.least[k] = INFINITY;

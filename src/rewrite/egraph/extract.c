@@ -10,7 +10,7 @@
 #include "rewrite/egraph/egraph.h"
 
 const char *hl_extract_name(HlExtract extract) {
-  static const char *const names[] = {"all", "greedy", "shared", "local", "exact"};
+  static const char *const names[] = {"all", "greedy", "shared", "local", "exact", "random"};
   return names[extract];
 }
 
@@ -77,7 +77,7 @@ static void take_over(const HlEgraph *eg, uint32_t region, uint32_t *to, const u
 
 static void choose_trees(const HlEgraph *eg, uint32_t region, uint32_t *node) {
   for (int k = 0; k < eg->classes.n; k++)
-    if (eg->classes.at[k].region == region && eg->classes.at[k].parent == (uint32_t)k)
+    if (eg->classes.at[k].region == region && eg->parent.at[k] == (uint32_t)k)
       node[k] = eg->classes.at[k].best;
 }
 
@@ -138,7 +138,7 @@ static bool choose_greedy(const HlEgraph *eg, const double *price, uint32_t regi
   Greedy g = {.eg = eg, .price = price, .node = node};
   g.local = HL_ARRAY(arena, uint32_t, eg->classes.n + 1);
   for (int k = 0; k < eg->classes.n; k++)
-    if (eg->classes.at[k].region == region && eg->classes.at[k].parent == (uint32_t)k)
+    if (eg->classes.at[k].region == region && eg->parent.at[k] == (uint32_t)k)
       g.local[k] = (uint32_t)++g.n;
   const bool fits = g.n <= MOST_GREEDY;
   if (fits) {
@@ -267,8 +267,21 @@ static bool choose_region(HlEgraph *eg, HlArena *arena, const double *price, uin
 
 static void choose_first(const HlEgraph *eg, uint32_t region, uint32_t *node) {
   for (int k = 0; k < eg->classes.n; k++)
-    if (eg->classes.at[k].region == region && eg->classes.at[k].parent == (uint32_t)k)
+    if (eg->classes.at[k].region == region && eg->parent.at[k] == (uint32_t)k)
       node[k] = eg->classes.at[k].first;
+}
+
+Choice eg_extract_trees(HlEgraph *eg, HlArena *arena, const double *price) {
+  Choice choice = {.node = HL_ARRAY(arena, uint32_t, eg->classes.n + 1)};
+  eg_best_trees(eg, price, NULL);
+  for (int k = 0; k < eg->classes.n; k++)
+    choice.node[k] = NONE;
+  for (int r = 0; r < eg->regions.n; r++)
+    if (eg->regions.at[r].is_live)
+      choose_trees(eg, (uint32_t)r, choice.node);
+    else
+      choose_first(eg, (uint32_t)r, choice.node);
+  return choice;
 }
 
 Choice eg_extract(HlEgraph *eg, HlArena *arena, double *price, HlExtract how) {

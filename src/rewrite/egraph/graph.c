@@ -31,16 +31,17 @@ static bool is_like(const HlEgraph *eg, const Node *node, uint32_t region, uint3
 }
 
 static void put(HlEgraph *eg, uint32_t node) {
-  uint32_t at = eg->nodes.at[node].hash & eg->table_mask;
+  const uint32_t hash = eg->nodes.at[node].hash;
+  uint32_t at = hash & eg->table_mask;
   while (eg->table[at])
     at = (at + 1) & eg->table_mask;
-  eg->table[at] = node + 1;
+  eg->table[at] = (uint64_t)hash << 32 | (node + 1);
   eg->n_table++;
 }
 
 static void grow(HlEgraph *eg) {
   const uint32_t size = eg->table_mask ? 2 * (eg->table_mask + 1) : 1024;
-  eg->table = HL_ARRAY(eg->arena, uint32_t, size);
+  eg->table = HL_ARRAY(eg->arena, uint64_t, size);
   eg->table_mask = size - 1;
   eg->n_table = 0;
   for (int k = 0; k < eg->nodes.n; k++)
@@ -51,7 +52,9 @@ static void grow(HlEgraph *eg) {
 static uint32_t look_up(const HlEgraph *eg, uint32_t hash, uint32_t region, uint32_t symbol, int n,
                         int n_regions, const uint32_t *child) {
   for (uint32_t at = hash & eg->table_mask; eg->table[at]; at = (at + 1) & eg->table_mask) {
-    const uint32_t k = eg->table[at] - 1;
+    if (eg->table[at] >> 32 != hash)
+      continue;
+    const uint32_t k = (uint32_t)eg->table[at] - 1;
     const Node *node = &eg->nodes.at[k];
     if (node->hash == hash && !node->dead &&
         is_like(eg, node, region, symbol, n, n_regions, child))
@@ -63,32 +66,29 @@ static uint32_t look_up(const HlEgraph *eg, uint32_t hash, uint32_t region, uint
 // --- Adding ----------------------------------------------------------------------------------------
 
 static void add_user(HlEgraph *eg, uint32_t class, uint32_t node) {
-  Class *c = &eg->classes.at[class];
+  Uses *uses = &eg->uses.at[class];
   const uint32_t user = (uint32_t)eg->users.n;
-  vec_push_in(eg->arena, &eg->users, ((User){node, NONE}));
-  if (c->user_first == NONE)
-    c->user_first = user;
-  else
-    eg->users.at[c->user_last].next = user;
-  c->user_last = user;
+  vec_push_in(eg->arena, &eg->users, ((User){node, uses->first}));
+  if (uses->first == NONE)
+    uses->last = user;
+  uses->first = user;
 }
 
 static uint32_t new_class(HlEgraph *eg, uint32_t region, uint32_t node) {
   const uint32_t class = (uint32_t)eg->classes.n;
   const Symbol *symbol = eg_symbol(eg, &eg->nodes.at[node]);
-  const Class c = {.parent = class,
-                   .region = region,
+  const Class c = {.region = region,
                    .shape = symbol->proto->shape,
                    .first = node,
                    .last = node,
                    .n = 1,
-                   .user_first = NONE,
-                   .user_last = NONE,
                    .constant = symbol->proto->op == HL_OP_CONSTANT ? node : NONE,
                    .best = NONE,
                    .touched = eg->round,
                    .pinned = symbol->pinned};
   vec_push_in(eg->arena, &eg->classes, c);
+  vec_push_in(eg->arena, &eg->parent, class);
+  vec_push_in(eg->arena, &eg->uses, ((Uses){NONE, NONE}));
   eg->n_classes++;
   return class;
 }
@@ -140,18 +140,19 @@ static void join(HlEgraph *eg, uint32_t to, uint32_t from) {
   eg->nodes.at[a->last].next = b->first;
   a->last = b->last;
   a->n += b->n;
-  if (b->user_first != NONE) {
-    if (a->user_first == NONE)
-      a->user_first = b->user_first;
+  Uses *x = &eg->uses.at[to], *y = &eg->uses.at[from];
+  if (y->first != NONE) {
+    if (x->first == NONE)
+      x->first = y->first;
     else
-      eg->users.at[a->user_last].next = b->user_first;
-    a->user_last = b->user_last;
+      eg->users.at[x->last].next = y->first;
+    x->last = y->last;
   }
   if (a->constant == NONE)
     a->constant = b->constant;
   a->pinned = a->pinned || b->pinned;
   a->touched = eg->round;
-  b->parent = to;
+  eg->parent.at[from] = to;
 }
 
 bool eg_merge(HlEgraph *eg, uint32_t a, uint32_t b) {
@@ -195,7 +196,7 @@ static uint32_t refresh(HlEgraph *eg, uint32_t id) {
 
 // Merging meanwhile appends to lists of users, to this one, too: those behind are looked at as well.
 static void look_at_users(HlEgraph *eg, uint32_t class) {
-  for (uint32_t u = eg->classes.at[class].user_first; u != NONE; u = eg->users.at[u].next) {
+  for (uint32_t u = eg->uses.at[class].first; u != NONE; u = eg->users.at[u].next) {
     const uint32_t id = eg->users.at[u].node;
     const uint32_t like = eg->nodes.at[id].dead ? NONE : refresh(eg, id);
     if (like == NONE)
@@ -237,7 +238,7 @@ void eg_rebuild(HlEgraph *eg) {
   while (eg->dirty.n > 0)
     look_at_users(eg, eg_find(eg, vec_pop(&eg->dirty)));
   for (int k = 0; any && k < eg->classes.n; k++)
-    if (eg->classes.at[k].parent == (uint32_t)k)
+    if (eg->parent.at[k] == (uint32_t)k)
       sweep(eg, (uint32_t)k);
 }
 
@@ -314,7 +315,7 @@ bool hl_egraph_check(const HlEgraph *eg, const char **why) {
   int64_t listed = 0;
   for (int k = 0; k < eg->classes.n; k++) {
     const Class *c = &eg->classes.at[k];
-    if (c->parent != (uint32_t)k)
+    if (eg->parent.at[k] != (uint32_t)k)
       continue;
     classes++;
     for (uint32_t i = c->first; i != NONE; i = eg->nodes.at[i].next, listed++)

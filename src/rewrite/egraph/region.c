@@ -68,7 +68,7 @@ static void note(HlEgraph *eg, uint32_t class, uint32_t by, int64_t before, HlEg
 
 // A get-tuple-element of number k of the class, if the class has one: its class.
 static uint32_t element_of(const HlEgraph *eg, uint32_t class, int64_t k) {
-  for (uint32_t u = eg_class(eg, class)->user_first; u != NONE; u = eg->users.at[u].next) {
+  for (uint32_t u = eg->uses.at[eg_find(eg, class)].first; u != NONE; u = eg->users.at[u].next) {
     const Node *user = &eg->nodes.at[eg->users.at[u].node];
     if (!user->dead && eg_op(eg, user) == HL_OP_GET_TUPLE_ELEMENT &&
         hl_attr_int(eg_symbol(eg, user)->proto, HL_A_INDEX) == k &&

@@ -203,9 +203,25 @@ static double price_before(const HlEgraph *eg, const double *prices) {
   return sum;
 }
 
+// Any program: the cheapest trees by prices that mean nothing.
+static bool take_any(Candidates *c) {
+  HlEgraph *eg = c->eg;
+  HlRng rng = {c->options->seed};
+  double *prices = HL_ARRAY(c->arena, double, eg->nodes.n + 1);
+  for (int k = 0; k < eg->nodes.n; k++)
+    prices[k] = 0.01 + hl_rng_unit(&rng);
+  const Choice choice = eg_extract_trees(eg, c->arena, prices);
+  new_candidate(c, hl_extract_name(HL_EXTRACT_RANDOM), 0)->taken = true;
+  return eg_emit(eg, &choice);
+}
+
 static bool choose(Candidates *c) {
   HlEgraph *eg = c->eg;
   HlEgraphReport *report = c->report;
+  if (c->options->extract == HL_EXTRACT_RANDOM) {
+    report->candidate = HL_ARRAY(c->arena, HlEgraphCandidate, 1);
+    return take_any(c);
+  }
   double *prices = eg_prices(eg, c->arena, c->target);
   report->candidate = HL_ARRAY(c->arena, HlEgraphCandidate, 8);
   c->hash[0] = hl_graph_hash(eg->module);

@@ -47,7 +47,8 @@ typedef VEC(Shown) ShownVec;
 typedef struct Work {
   HlEgraph *eg;
   Rules *rules;
-  HlArena *arena;
+  HlArena *arena;       // of the batch
+  HlArena *scratch;
   HlModule *m;
   const HlSym *name;
   SiteVec sites;
@@ -103,6 +104,24 @@ static HlInst *put_empty(Work *w, HlComp *comp) {
   return hl_inst_new(comp, HL_OP_TUPLE, hl_shape_tuple(w->m->shapes, 0, NULL), w->name, 0, NULL);
 }
 
+// The nodes in their order, over the parameters. False: one of them is pinned.
+static bool fill_region(Work *w, HlComp *comp, const uint32_t *node, const uint32_t *order, int n,
+                        HlInst **made, int depth) {
+  HlEgraph *eg = w->eg;
+  for (int k = 0; k < n; k++) {
+    const Node *from = &eg->nodes.at[node[order[k]]];
+    if (made[order[k]])
+      continue;
+    HlInst **operands = HL_ARRAY(w->arena, HlInst *, from->n + 1);
+    for (uint32_t i = 0; i < from->n; i++)
+      operands[i] = made[eg_find(eg, eg_operands(eg, from)[i])];
+    made[order[k]] = eg_symbol(eg, from)->pinned ? NULL : put_node(w, comp, from, operands, depth);
+    if (!made[order[k]])
+      return false;
+  }
+  return true;
+}
+
 // All of a region in its cheapest form. NULL: it holds something that is pinned.
 static HlComp *put_region(Work *w, uint32_t id, int depth) {
   HlEgraph *eg = w->eg;
@@ -114,36 +133,21 @@ static HlComp *put_region(Work *w, uint32_t id, int depth) {
   for (int k = 0; k < eg->classes.n; k++)
     node[k] = eg->classes.at[k].region == id ? usual_node(eg, (uint32_t)k) : NONE;
   int n;
-  HlComp *comp = NULL;
-  if (eg_order(eg, arena, node, id, &order, &n)) {
-    const HlSym *name = hl_fresh_comp_name(w->m, region.name->text);
-    comp = hl_comp_new(w->m, name->text, name->n);
-    HlInst **made = HL_ARRAY(arena, HlInst *, eg->classes.n);
-    for (uint32_t k = 0; k < region.n_params; k++)
-      if (region.param[k] != NONE)
-        made[eg_find(eg, region.param[k])] =
-            put_param(w, comp, eg_class(eg, region.param[k])->shape, (int)k);
-    for (int k = 0; comp && k < n; k++) {
-      const Node *from = &eg->nodes.at[node[order[k]]];
-      if (made[order[k]])
-        continue;
-      HlInst **operands = HL_ARRAY(arena, HlInst *, from->n + 1);
-      for (uint32_t i = 0; i < from->n; i++)
-        operands[i] = made[eg_find(eg, eg_operands(eg, from)[i])];
-      made[order[k]] =
-          eg_symbol(eg, from)->pinned ? NULL : put_node(w, comp, from, operands, depth);
-      if (!made[order[k]])
-        comp = NULL;
-    }
-    if (comp) {
-      hl_set_root(comp, made[eg_find(eg, region.root)]);
-      hl_comp_set_fusion(comp);  // so that passes do not look for work in it
-      *map_at(&w->region_of_comp, map_key(comp)) = (uint64_t)id + 1;
-      *map_at(&w->size_of_comp, map_key(comp)) = (uint64_t)comp->next_id + 1;
-    }
-  }
+  bool ok = eg_order(eg, arena, node, id, &order, &n);
+  const HlSym *name = hl_fresh_comp_name(w->m, region.name->text);
+  HlComp *comp = hl_comp_new(w->m, name->text, name->n);
+  HlInst **made = HL_ARRAY(arena, HlInst *, eg->classes.n);
+  for (uint32_t k = 0; k < region.n_params; k++)
+    if (region.param[k] != NONE)
+      made[eg_find(eg, region.param[k])] =
+          put_param(w, comp, eg_class(eg, region.param[k])->shape, (int)k);
+  ok = ok && fill_region(w, comp, node, order, n, made, depth);
+  hl_set_root(comp, ok ? made[eg_find(eg, region.root)] : put_empty(w, comp));
+  hl_comp_set_fusion(comp);  // so that passes do not look for work in it
+  *map_at(&w->region_of_comp, map_key(comp)) = (uint64_t)id + 1;
+  *map_at(&w->size_of_comp, map_key(comp)) = (uint64_t)comp->next_id + 1;
   hl_arena_free(arena);
-  return comp;
+  return ok ? comp : NULL;
 }
 
 // --- Making a site --------------------------------------------------------------------------------------------
@@ -253,7 +257,7 @@ static uint32_t absorb_one(Work *w, const Site *site, HlInst *inst, const uint32
     return site->param.at[hl_parameter_number(inst)];
   if (eg_refuses(inst) || inst->n_calls > 8)
     return NONE;
-  uint32_t *operands = HL_ARRAY(w->arena, uint32_t, inst->n_operands + 1), regions[8];
+  uint32_t *operands = HL_ARRAY(w->scratch, uint32_t, inst->n_operands + 1), regions[8];
   for (uint32_t k = 0; k < inst->n_operands; k++)
     operands[k] = known[inst->operands[k]->id] - 1;
   for (int k = 0; k < inst->n_calls; k++) {
@@ -269,19 +273,19 @@ static uint32_t absorb_one(Work *w, const Site *site, HlInst *inst, const uint32
 
 // The class of an instruction of the site, added with all it needs. `old`: how many ids of those already known hold.
 static uint32_t absorb(Work *w, const Site *site, HlInst *inst, uint32_t old) {
-  const HlMark mark = hl_arena_mark(w->arena);
-  uint32_t *known = HL_ARRAY(w->arena, uint32_t, site->comp->next_id + 1);
+  const HlMark mark = hl_arena_mark(w->scratch);
+  uint32_t *known = HL_ARRAY(w->scratch, uint32_t, site->comp->next_id + 1);
   if (old > 0 && site->known.n > 0)
     memcpy(known, site->known.at, sizeof *known * (size_t)site->known.n);
   VEC(HlInst *) todo = {0};
-  vec_push_in(w->arena, &todo, inst);
+  vec_push_in(w->scratch, &todo, inst);
   bool ok = true;
   while (ok && todo.n > 0) {
     HlInst *top = vec_last(&todo);
     bool ready = true;
     for (uint32_t k = 0; !known[top->id] && k < top->n_operands; k++)
       if (!known[top->operands[k]->id]) {
-        vec_push_in(w->arena, &todo, top->operands[k]);
+        vec_push_in(w->scratch, &todo, top->operands[k]);
         ready = false;
       }
     if (!ready)
@@ -294,7 +298,7 @@ static uint32_t absorb(Work *w, const Site *site, HlInst *inst, uint32_t old) {
     known[top->id] = class + 1;
   }
   const uint32_t result = ok ? known[inst->id] - 1 : NONE;
-  hl_arena_release(w->arena, mark);
+  hl_arena_release(w->scratch, mark);
   return result;
 }
 
@@ -482,7 +486,7 @@ static void add_sites(Work *w, uint32_t id) {
 bool eg_try_rules(HlEgraph *eg, Rules *rules) {
   const uint32_t n = (uint32_t)eg->nodes.n;
   bool ok = true;
-  Work w = {.eg = eg, .rules = rules, .since = eg->round > 0 ? eg->round - 1 : 0};
+  Work w = {.eg = eg, .rules = rules, .scratch = hl_arena_new(), .since = eg->round > 0 ? eg->round - 1 : 0};
   for (uint32_t id = 0; ok && id < n && !is_over(&w);) {
     w.arena = hl_arena_new();
     begin_batch(&w);
@@ -493,5 +497,6 @@ bool eg_try_rules(HlEgraph *eg, Rules *rules) {
     hl_arena_free(w.arena);
     base_look();
   }
+  hl_arena_free(w.scratch);
   return ok;
 }
