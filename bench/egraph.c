@@ -1,7 +1,10 @@
 // What an e-graph costs: nodes inserted a second, and saturating a module.
 //
 //   egraph insert [N]              {"nodes": 2000000, "per_second": 8.1e6, "hits_per_second": ...}
-//   egraph FILE [SECONDS] [NODES]  {"instructions": 2002, "nodes": 48000, "saturate_s": 3.1, ...}, and what each rule gave
+//   egraph FILE [SECONDS] [NODES] [inexact]  {"instructions": 2002, "nodes": 48000, "saturate_s": 3.1, ...}, and what each rule gave
+//   egraph run FILE ARGS|- [ROUNDS] [inexact] [price]
+//                                    the program by the plain pipeline and after the e-graph, in alternating rounds on one
+//                                    thread: {"plain_us": 812.2, "egraph_us": 790.1, "gain": 0.027, "taken": "local", ...}
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +14,8 @@
 #include "hilo/build.h"
 #include "hilo/egraph.h"
 #include "hilo/opt.h"
+#include "hilo/replay.h"
+#include "hilo/session.h"
 #include "hilo/tool.h"
 
 // Sums of two classes taken at random among those there are: nearly all are new. Then the same again: none is.
@@ -79,6 +84,102 @@ static void print_report(const HlEgraphReport *r, double took) {
              (long long)r->rule[k].news);
 }
 
+// --- Running ------------------------------------------------------------------------------------------
+
+typedef struct Side {
+  HlCompiled *compiled;
+  HlCpuProgram *program;
+  double best;
+} Side;
+
+static bool prepare(HlCx *cx, HlSession *session, HlModule *m, Side *out) {
+  const HlProgram program = {.module = m};
+  const HlCpuOptions options = {.threads = 1};
+  out->best = 1e30;
+  out->compiled = hl_compile(cx, session, &program, NULL);
+  out->program = out->compiled ? hl_compiled_program(cx, out->compiled, &options) : NULL;
+  return out->program != NULL;
+}
+
+static bool run_once(HlCx *cx, const HlReplay *inputs, Side *side, int64_t times) {
+  HlLiteral *result = NULL;
+  const HlEvalOptions options = {.no_checks = true};
+  const double start = cpu_seconds();
+  bool ok = true;
+  for (int64_t k = 0; ok && k < times; k++) {
+    ok = hl_cpu_run(cx, side->program, &options, (const HlLiteral *const *const *)inputs->args, &result);
+    hl_literal_unref(result);
+  }
+  const double took = (cpu_seconds() - start) / (double)times;
+  side->best = took < side->best ? took : side->best;
+  return ok;
+}
+
+static bool alternate(HlCx *cx, const HlReplay *inputs, Side side[2], int rounds) {
+  bool ok = run_once(cx, inputs, &side[0], 1) && run_once(cx, inputs, &side[1], 1) && run_once(cx, inputs, &side[0], 1);
+  int64_t times = (int64_t)(0.01 / (side[0].best + 1e-9)) + 1;
+  side[0].best = side[1].best = 1e30;
+  for (int k = 0; ok && k < rounds; k++)
+    ok = run_once(cx, inputs, &side[k % 2], times) && run_once(cx, inputs, &side[1 - k % 2], times);
+  return ok;
+}
+
+typedef struct Measure {
+  HlCx *cx;
+  const HlReplay *inputs;
+} Measure;
+
+// Of a program that the passes have left: the least of some runs.
+static double measure(void *user, const HlModule *compiled) {
+  const Measure *with = user;
+  const HlCpuOptions options = {.threads = 1};
+  Side side = {.program = hl_cpu_new(with->cx, compiled, &options), .best = 1e30};
+  bool ok = side.program && run_once(with->cx, with->inputs, &side, 1) && run_once(with->cx, with->inputs, &side, 1);
+  const int64_t times = (int64_t)(0.01 / (side.best + 1e-9)) + 1;
+  side.best = 1e30;
+  for (int k = 0; ok && k < 7; k++)
+    ok = run_once(with->cx, with->inputs, &side, times);
+  hl_cpu_unref(side.program);
+  return ok ? side.best : -1;
+}
+
+static bool run_both(HlCx *cx, HlArena *arena, const char *path, const char *args, int rounds, bool inexact,
+                     bool by_price) {
+  HlFile file = {0};
+  HlReplay inputs = {0};
+  HlEgraphReport report;
+  Side side[2] = {{0}};
+  HlSession *session = hl_session_new(cx, &(HlSessionOptions){.platform = "cpu"});
+  const HlReplayOptions how = {.args = strcmp(args, "-") == 0 ? NULL : args, .seed = 42};
+  Measure with = {cx, &inputs};
+  const HlEgraphOptions options = {.passes = &hl_passes, .pipelines = &hl_pipelines, .inexact = inexact,
+                                   .target = hl_target_native(arena), .measure = by_price ? NULL : measure,
+                                   .least_gain = by_price ? 0 : 0.02, .user = &with};
+  bool ok = session && hl_load(cx, path, NULL, &file) && file.n > 0 &&
+            hl_replay_inputs(cx, file.modules[0], &file.recorded, &how, &inputs) && inputs.devices == 1 &&
+            prepare(cx, session, file.modules[0], &side[0]);
+  const double start = cpu_seconds();
+  ok = ok && hl_saturate(cx, file.modules[0], &options, arena, &report);
+  const double took = cpu_seconds() - start;
+  ok = ok && prepare(cx, session, file.modules[0], &side[1]) && alternate(cx, &inputs, side, rounds);
+  const HlEgraphCandidate *taken = NULL;
+  for (int k = 0; ok && k < report.n_candidates; k++)
+    taken = report.candidate[k].taken ? &report.candidate[k] : taken;
+  if (ok)
+    printf("{\"file\": \"%s\", \"plain_us\": %.2f, \"egraph_us\": %.2f, \"gain\": %.4f, \"taken\": \"%s\","
+           " \"plain_price\": %.4e, \"price\": %.4e, \"egraph_s\": %.2f}\n",
+           path, side[0].best * 1e6, side[1].best * 1e6, side[0].best / side[1].best - 1, taken->how,
+           report.candidate[0].seconds, taken->seconds, took);
+  for (int k = 0; k < 2; k++) {
+    hl_cpu_unref(side[k].program);
+    hl_compiled_unref(side[k].compiled);
+  }
+  hl_replay_free(&inputs);
+  hl_file_free(&file);
+  hl_session_free(session);
+  return ok;
+}
+
 static void print_errors(const HlCx *cx) {
   HlBuf out = {0};
   for (int k = 0; k < hl_cx_n_diags(cx); k++)
@@ -96,6 +197,13 @@ int main(int argc, char **argv) {
     return insert(argc > 2 ? atoll(argv[2]) : 2000000);
   HlCx *cx = hl_cx_new();
   HlArena *arena = hl_arena_new();
+  if (strcmp(argv[1], "run") == 0 && argc > 3) {
+    const bool ran = run_both(cx, arena, argv[2], argv[3], argc > 4 ? atoi(argv[4]) : 20, argc > 5 && strstr(argv[5], "inexact"), strcmp(argv[argc - 1], "price") == 0);
+    print_errors(cx);
+    hl_arena_free(arena);
+    hl_cx_free(cx);
+    return !ran;
+  }
   HlFile file = {0};
   HlEgraphOptions options = {.passes = &hl_passes, .pipelines = &hl_pipelines};
   if (argc > 2)

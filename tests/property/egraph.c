@@ -191,7 +191,7 @@ static HlInst *add_pattern(Maker *mk) {
   z = other(mk, x);
   const bool is_number = mk->dtype != HL_PRED, dots = has_dots(mk->dtype);
   const HlOp op = binary_of(mk, mk->dtype);
-  switch (below(mk, 28)) {
+  switch (below(mk, 29)) {
   case 0: return hl_b_binary(b, op, x, y);
   case 1: return hl_b_unary(b, unary_of(mk, mk->dtype), x);
   case 2: return moved(mk, x, (int)below(mk, 5), seed);
@@ -275,6 +275,15 @@ static HlInst *add_pattern(Maker *mk) {
     const int64_t d = below(mk, x->shape->rank);
     HlInst *zero = hl_b_scalar(b, mk->dtype, 0);
     return hl_b_binary(b, HL_OP_ADD, keep(mk, hl_b_reduce(b, HL_OP_ADD, x, zero, (HlI64s){&d, 1})), keep(mk, hl_b_reduce(b, HL_OP_ADD, y, zero, (HlI64s){&d, 1})));
+  }
+  case 27: {
+    HlInst *m = matrix(mk), *rows = keep(mk, hl_b_reshape(b, hl_b_slice_dim(b, matrix(mk), (int)below(mk, 2), 0, 1), 1, (int64_t[]){2}));
+    if (!dots)
+      return NULL;
+    const int64_t d = below(mk, 2);
+    HlInst *spread = keep(mk, hl_b_broadcast(b, rows, 2, m->shape->dim, (HlI64s){&d, 1}));
+    HlInst *scaled = keep(mk, hl_b_binary(b, below(mk, 3) ? HL_OP_MULTIPLY : HL_OP_DIVIDE, m, spread));
+    return below(mk, 2) ? dotted(mk, scaled, matrix(mk), (int)below(mk, 2)) : dotted(mk, matrix(mk), scaled, 0);
   }
   case 25: return is_number && !hl_is_unsigned(mk->dtype) ? hl_b_unary(b, HL_OP_NEGATE, keep(mk, hl_b_binary(b, below(mk, 2) ? HL_OP_SUBTRACT : HL_OP_MULTIPLY, x, y))) : NULL;
   case 26: return is_number && !hl_is_unsigned(mk->dtype) ? hl_b_binary(b, below(mk, 2) ? HL_OP_ADD : HL_OP_MULTIPLY, below(mk, 2) ? x : keep(mk, hl_b_unary(b, HL_OP_NEGATE, x)), keep(mk, hl_b_unary(b, HL_OP_NEGATE, y))) : NULL;

@@ -173,7 +173,14 @@ bool eg_try_rules(HlEgraph *eg, Rules *rules);
 // --- price.c -----------------------------------------------------------------------------------------
 
 // Prices of all nodes, in seconds, by node; in the arena. Those of what runs regions go by Region.price.
-double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target);
+typedef struct PriceModel {
+  const char *name;            // of candidates by it; "": the usual one
+  double traffic;              // the part of its traffic that elementwise work pays
+  double step;                 // how many seconds of a launch any operation costs at least
+} PriceModel;
+enum { EG_PRICE_MODELS = 3 };
+extern const PriceModel eg_price_models[EG_PRICE_MODELS];
+double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target, const PriceModel *model);
 void eg_price_control(const HlEgraph *eg, double *price);
 // The cheapest tree of each class: Class.best, Class.tree. What is used several times is paid by parts where `uses`, by class, says so.
 void eg_best_trees(HlEgraph *eg, const double *price, const uint32_t *uses);

@@ -11,6 +11,9 @@
 
 enum { MOST_CALLS = 8 };
 
+const PriceModel eg_price_models[EG_PRICE_MODELS] = {
+    {"", 0.1, 0.02}, {"traffic", 0.5, 0.01}, {"fewest", 0.02, 0.5}};
+
 static const double LEAST = 1e-12;  // nothing is for nothing: the cheapest tree must not go round in a circle
 
 // --- One node -----------------------------------------------------------------------------------------
@@ -22,21 +25,21 @@ static double rate_of(const HlTarget *t, const HlInst *inst) {
   return rate > 0 ? rate : t->vector.of[HL_F32] > 0 ? t->vector.of[HL_F32] : 1e11;
 }
 
-static double weighed(const HlTarget *t, const HlInst *inst, const HlCost *cost) {
+static double weighed(const HlTarget *t, const PriceModel *model, const HlInst *inst, const HlCost *cost) {
   const double bandwidth = t->memory_bandwidth > 0 ? t->memory_bandwidth : 2e10;
   const double launch = t->launch > 0 ? t->launch : 1e-6;
   const double computing = (cost->flops + 8 * cost->transcendentals) / rate_of(t, inst);
   const double traffic = (cost->bytes_read + cost->bytes_written) / bandwidth;
-  const double step = launch / 50;
+  const double step = launch * model->step;
   const HlOp op = (HlOp)inst->op;
   if (hl_op_is(op, HL_T_WIRE | HL_T_GIVEN))
     return LEAST;
   if (op == HL_OP_RESHAPE || op == HL_OP_BITCAST_CONVERT)
     return step / 4;
   if (op == HL_OP_BROADCAST || op == HL_OP_IOTA)
-    return step / 2 + 0.05 * cost->bytes_written / bandwidth;
+    return step / 2 + model->traffic / 2 * cost->bytes_written / bandwidth;
   if (hl_op_is(op, HL_T_ELEMENTWISE))
-    return step + computing + 0.1 * cost->bytes_written / bandwidth;
+    return step + computing + model->traffic * cost->bytes_written / bandwidth;
   if (hl_op_is(op, HL_T_REARRANGES))
     return 2 * step + traffic / 2;
   if (hl_op_is(op, HL_T_FOLDS))
@@ -45,7 +48,8 @@ static double weighed(const HlTarget *t, const HlInst *inst, const HlCost *cost)
 }
 
 // What it calls counts as one operation a node of it.
-static double price_of(const HlEgraph *eg, const Node *node, const HlTarget *target, HlArena *arena) {
+static double price_of(const HlEgraph *eg, const Node *node, const HlTarget *target,
+                       const PriceModel *model, HlArena *arena) {
   const HlMark mark = hl_arena_mark(arena);
   HlInst inst = *eg_symbol(eg, node)->proto;
   HlInst *shown = HL_ARRAY(arena, HlInst, node->n + 1);
@@ -67,7 +71,7 @@ static double price_of(const HlEgraph *eg, const Node *node, const HlTarget *tar
     costs[k].flops = eg->regions.at[eg_regions_of(eg, node)[k]].price;
   }
   const HlCost cost = hl_cost_inst_by(&inst, costs);
-  const double price = weighed(target, &inst, &cost);
+  const double price = weighed(target, model, &inst, &cost);
   hl_arena_release(arena, mark);
   return price > LEAST ? price : LEAST;
 }
@@ -108,7 +112,7 @@ void eg_price_control(const HlEgraph *eg, double *price) {
 
 // --- All ------------------------------------------------------------------------------------------------
 
-double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target) {
+double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target, const PriceModel *model) {
   double *price = HL_ARRAY(arena, double, eg->nodes.n + 1);
   double *operations = HL_ARRAY(arena, double, eg->regions.n + 1);
   for (int k = 0; k < eg->nodes.n; k++)
@@ -119,7 +123,7 @@ double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target) {
   for (int k = 0; k < eg->nodes.n; k++) {
     const Node *node = &eg->nodes.at[k];
     if (!node->dead && !is_control(eg, node))
-      price[k] = price_of(eg, node, target, arena);
+      price[k] = price_of(eg, node, target, model, arena);
   }
   eg_price_control(eg, price);
   return price;

@@ -171,6 +171,43 @@ HlInst *eg_scale_out(HlPass *p, HlBuild *b, HlInst *inst) {
   return NULL;
 }
 
+// The broadcast's own dimensions as dimensions of the dot's result, if none of them is contracted.
+static bool places_in_result(const Dot *dot, int side, const HlInst *broadcast, int64_t *out) {
+  const HlI64s dims = hl_dims(broadcast);
+  for (int k = 0; k < dims.n; k++) {
+    out[k] = place_of(dot, side, dims.at[k]);
+    if (out[k] < 0)
+      return false;
+  }
+  return dims.n > 0;
+}
+
+static HlInst *scaled_after(HlBuild *b, const Dot *dot, int side) {
+  HlInst *x = dot->side[side].x;
+  int64_t places[MOST_RANK];
+  if (x->op != HL_OP_MULTIPLY && x->op != HL_OP_DIVIDE)
+    return NULL;
+  for (int k = x->op == HL_OP_DIVIDE; k < 2; k++) {
+    HlInst *scale = x->operands[k];
+    if (scale->op != HL_OP_BROADCAST || scale->shape->dtype != dot->inst->shape->dtype ||
+        !places_in_result(dot, side, scale, places))
+      continue;
+    HlInst *product = dot_with(b, dot->inst, side, x->operands[1 - k]);
+    HlInst *spread = hl_b_broadcast(b, scale->operands[0], dot->inst->shape->rank,
+                                    dot->inst->shape->dim, (HlI64s){places, hl_dims(scale).n});
+    return hl_b_binary(b, (HlOp)x->op, product, spread);
+  }
+  return NULL;
+}
+
+HlInst *eg_rows_scaled_after(HlPass *p, HlBuild *b, HlInst *inst) {
+  Dot dot;
+  if (!hl_is_float(inst->shape->dtype) || !read_dot(inst, &dot))
+    return NULL;
+  HlInst *made = scaled_after(b, &dot, 0);
+  return made ? made : scaled_after(b, &dot, 1);
+}
+
 HlInst *eg_scale_in(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *of, *scale;
   Dot dot;

@@ -10,6 +10,7 @@
 #include "hilo/cost.h"
 #include "rewrite/egraph/egraph.h"
 
+enum { MOST_CANDIDATES = 8 };
 enum { USUAL_NODES = 100000, USUAL_ITERATIONS = 12 };
 static const double USUAL_SECONDS = 10;
 
@@ -82,7 +83,7 @@ static bool saturate(HlEgraph *eg, Rules *rules, HlEgraphReport *report) {
     HlArena *arena = hl_arena_new();
     const int64_t before = eg->n_news;
     eg->round++;
-    eg_best_trees(eg, eg_prices(eg, arena, rules->target), NULL);
+    eg_best_trees(eg, eg_prices(eg, arena, rules->target, &eg_price_models[0]), NULL);
     hl_arena_free(arena);
     if (!eg_try_rules(eg, rules))
       return false;
@@ -114,8 +115,8 @@ typedef struct Candidates {
   const HlTarget *target;
   const char *pipeline;        // "": none
   HlEgraphReport *report;
-  Choice choice[8];            // of each candidate but the first
-  uint64_t hash[8];
+  Choice choice[MOST_CANDIDATES];            // of each candidate but the first
+  uint64_t hash[MOST_CANDIDATES];
 } Candidates;
 
 static bool takes_time(const HlTimes *times, const HlInst *inst) {
@@ -125,7 +126,8 @@ static bool takes_time(const HlTimes *times, const HlInst *inst) {
 static void measure(const Candidates *c, const HlModule *m, HlEgraphCandidate *out) {
   HlArena *arena = hl_arena_new();
   const HlTimes times = hl_times(arena, m, c->target, hl_cost_comps(arena, m));
-  out->seconds = times.seconds[m->entry->id];
+  out->seconds = c->options->measure ? c->options->measure(c->options->user, m)
+                                     : times.seconds[m->entry->id];
   out->instructions = hl_count_instructions(m);
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
@@ -143,11 +145,13 @@ static bool price(const Candidates *c, HlEgraphCandidate *out) {
                                    .pipelines = c->options->pipelines,
                                    .target = c->target};
   HlEngine *engine = *c->pipeline ? hl_engine_new(cx, &options) : NULL;
-  const bool ok = !*c->pipeline || (engine && hl_engine_run(engine, copy, c->pipeline));
+  bool ok = !*c->pipeline || (engine && hl_engine_run(engine, copy, c->pipeline));
   if (ok)
     measure(c, copy, out);
-  if (!*c->pipeline)
+  if (!*c->pipeline && !c->options->measure)
     out->seconds = out->price;
+  if (ok && !(out->seconds >= 0))
+    ok = hl_error_kind(cx, HL_FAILED, (HlPos){0}, "the program '%s' cannot be measured", out->how);
   hl_engine_free(engine);
   hl_module_free(copy);
   return ok;
@@ -166,7 +170,7 @@ static bool is_known(const Candidates *c, uint64_t hash) {
   return false;
 }
 
-static bool add_candidate(Candidates *c, HlExtract how, double *prices) {
+static bool add_candidate(Candidates *c, HlExtract how, const char *name, double *prices) {
   double start = hl_now();
   const int k = c->report->n_candidates;
   const Choice choice = eg_extract(c->eg, c->arena, prices, how);
@@ -181,7 +185,7 @@ static bool add_candidate(Candidates *c, HlExtract how, double *prices) {
   if (ok && !is_known(c, hash)) {
     c->choice[k] = choice;
     c->hash[k] = hash;
-    ok = price(c, new_candidate(c, hl_extract_name(how), choice.price));
+    ok = price(c, new_candidate(c, name, choice.price));
   }
   hl_undo(c->eg->module, mark);
   c->report->price_s += hl_now() - start;
@@ -222,22 +226,24 @@ static bool choose(Candidates *c) {
     report->candidate = HL_ARRAY(c->arena, HlEgraphCandidate, 1);
     return take_any(c);
   }
-  double *prices = eg_prices(eg, c->arena, c->target);
-  report->candidate = HL_ARRAY(c->arena, HlEgraphCandidate, 8);
+  double *prices = eg_prices(eg, c->arena, c->target, &eg_price_models[0]);
+  report->candidate = HL_ARRAY(c->arena, HlEgraphCandidate, MOST_CANDIDATES);
   c->hash[0] = hl_graph_hash(eg->module);
-  HlEgraphCandidate *first = new_candidate(c, "as it was", 0);
+  HlEgraphCandidate *first = new_candidate(c, "as it was", price_before(eg, prices));
   static const HlExtract ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL,
                                    HL_EXTRACT_EXACT};
   const HlExtract how = c->options->extract;
-  bool ok = true;
+  bool ok = price(c, first);
   for (int k = 0; ok && k < HL_COUNT_OF(ways); k++)
     if (how == HL_EXTRACT_ALL || how == ways[k])
-      ok = add_candidate(c, ways[k], prices);
-  first->price = price_before(eg, prices);
-  ok = ok && price(c, first);
+      ok = add_candidate(c, ways[k], hl_extract_name(ways[k]), prices);
+  for (int k = 1; ok && k < EG_PRICE_MODELS && how == HL_EXTRACT_ALL; k++)
+    ok = add_candidate(c, HL_EXTRACT_LOCAL, eg_price_models[k].name,
+                       eg_prices(eg, c->arena, c->target, &eg_price_models[k]));
   int best = 0;
+  const double enough = report->candidate[0].seconds * (1 - c->options->least_gain);
   for (int k = 1; ok && k < report->n_candidates; k++)
-    if (report->candidate[k].seconds < report->candidate[best].seconds)
+    if (report->candidate[k].seconds < (best == 0 ? enough : report->candidate[best].seconds))
       best = k;
   report->candidate[best].taken = true;
   return ok && (best == 0 || eg_emit(eg, &c->choice[best]));
