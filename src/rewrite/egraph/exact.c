@@ -8,7 +8,7 @@
 
 #include "rewrite/egraph/egraph.h"
 
-enum { MOST_STEPS = 200000, MOST_CLASSES = 4096 };
+enum { MOST_STEPS = 200000, MOST_CLASSES = 300 };
 
 typedef struct Search {
   const HlEgraph *eg;

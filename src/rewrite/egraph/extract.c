@@ -201,7 +201,7 @@ static double choose_shared(HlEgraph *eg, const double *price, uint32_t region, 
 
 // --- Local search -------------------------------------------------------------------------------------------
 
-enum { LOCAL_VISITS = 40000000, LOCAL_ROUNDS = 4 };  // classes looked at in all
+enum { LOCAL_VISITS = 6000000, LOCAL_ROUNDS = 4 };  // classes looked at in all
 
 static double choose_local(const HlEgraph *eg, const double *price, uint32_t region, uint32_t *node) {
   HlArena *arena = hl_arena_new();

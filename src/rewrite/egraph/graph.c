@@ -194,6 +194,13 @@ static uint32_t refresh(HlEgraph *eg, uint32_t id) {
   return NONE;
 }
 
+// A node that goes hands on which instruction of the module it was.
+static void hand_on_origin(HlEgraph *eg, uint32_t from, uint32_t to) {
+  const uint64_t origin = map_get(&eg->origin_of_node, from);
+  if (origin && !map_get(&eg->origin_of_node, to))
+    *map_at(&eg->origin_of_node, to) = origin;
+}
+
 // Merging meanwhile appends to lists of users, to this one, too: those behind are looked at as well.
 static void look_at_users(HlEgraph *eg, uint32_t class) {
   for (uint32_t u = eg->uses.at[class].first; u != NONE; u = eg->users.at[u].next) {
@@ -201,6 +208,7 @@ static void look_at_users(HlEgraph *eg, uint32_t class) {
     const uint32_t like = eg->nodes.at[id].dead ? NONE : refresh(eg, id);
     if (like == NONE)
       continue;
+    hand_on_origin(eg, id, like);
     eg->nodes.at[id].dead = true;
     eg->n_alive--;
     eg_merge(eg, eg->nodes.at[like].class, eg->nodes.at[id].class);

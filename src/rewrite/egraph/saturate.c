@@ -148,8 +148,6 @@ static bool price(const Candidates *c, HlEgraphCandidate *out) {
   bool ok = !*c->pipeline || (engine && hl_engine_run(engine, copy, c->pipeline));
   if (ok)
     measure(c, copy, out);
-  if (!*c->pipeline && !c->options->measure)
-    out->seconds = out->price;
   if (ok && !(out->seconds >= 0))
     ok = hl_error_kind(cx, HL_FAILED, (HlPos){0}, "the program '%s' cannot be measured", out->how);
   hl_engine_free(engine);
@@ -192,18 +190,25 @@ static bool add_candidate(Candidates *c, HlExtract how, const char *name, double
   return ok;
 }
 
+// What an instruction of the module costs: as its own node, or, where another one was like it, as that.
+static double price_of_inst(const HlEgraph *eg, const double *prices, const HlInst *inst) {
+  const uint64_t class = map_get(&eg->class_of_inst, map_key(inst));
+  double like = INFINITY;
+  for (uint32_t k = class ? eg_class(eg, (uint32_t)class - 1)->first : NONE; k != NONE;
+       k = eg->nodes.at[k].next) {
+    if (map_get_ptr(&eg->origin_of_node, (const void *)(uintptr_t)k) == inst)
+      return prices[k];
+    if (eg_op(eg, &eg->nodes.at[k]) == inst->op)
+      like = fmin(like, prices[k]);
+  }
+  return like < INFINITY ? like : 0;
+}
+
 // The price of the module as it was: of its instructions' nodes.
 static double price_before(const HlEgraph *eg, const double *prices) {
   double sum = 0;
-  for (const HlInst *inst = eg->module->entry->first; inst; inst = inst->next) {
-    const uint64_t class = map_get(&eg->class_of_inst, map_key(inst));
-    double own = INFINITY;
-    for (uint32_t k = class ? eg_class(eg, (uint32_t)class - 1)->first : NONE; k != NONE;
-         k = eg->nodes.at[k].next)
-      if (map_get_ptr(&eg->origin_of_node, (const void *)(uintptr_t)k) == inst)
-        own = prices[k];
-    sum += own < INFINITY ? own : 0;
-  }
+  for (const HlInst *inst = eg->module->entry->first; inst; inst = inst->next)
+    sum += price_of_inst(eg, prices, inst);
   return sum;
 }
 
@@ -229,17 +234,20 @@ static bool choose(Candidates *c) {
   double *prices = eg_prices(eg, c->arena, c->target, &eg_price_models[0]);
   report->candidate = HL_ARRAY(c->arena, HlEgraphCandidate, MOST_CANDIDATES);
   c->hash[0] = hl_graph_hash(eg->module);
-  HlEgraphCandidate *first = new_candidate(c, "as it was", price_before(eg, prices));
+  HlEgraphCandidate *first = new_candidate(c, "as it was", 0);
   static const HlExtract ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL,
                                    HL_EXTRACT_EXACT};
   const HlExtract how = c->options->extract;
-  bool ok = price(c, first);
+  bool ok = price(c, first);  // with nothing between it and those it is measured beside
   for (int k = 0; ok && k < HL_COUNT_OF(ways); k++)
     if (how == HL_EXTRACT_ALL || how == ways[k])
       ok = add_candidate(c, ways[k], hl_extract_name(ways[k]), prices);
   for (int k = 1; ok && k < EG_PRICE_MODELS && how == HL_EXTRACT_ALL; k++)
     ok = add_candidate(c, HL_EXTRACT_LOCAL, eg_price_models[k].name,
                        eg_prices(eg, c->arena, c->target, &eg_price_models[k]));
+  first->price = price_before(eg, prices);  // by prices of loops as they are now
+  for (int k = 0; k < report->n_candidates && !*c->pipeline && !c->options->measure; k++)
+    report->candidate[k].seconds = report->candidate[k].price;
   int best = 0;
   const double enough = report->candidate[0].seconds * (1 - c->options->least_gain);
   for (int k = 1; ok && k < report->n_candidates; k++)
