@@ -1,0 +1,81 @@
+// rewrite/env/greedy.c: the greedy player: what lowers the metric most, as long as anything does.
+//
+// Of many choices that do not touch each other the best may as well be made in one step: those that are thought to bring something
+// are tried together, and where that makes things worse, half of them, and so on. Where nobody knows what a choice brings, each
+// is tried by itself first, as far as the tries last.
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "rewrite/env/player.h"
+
+typedef struct Tried {
+  double gain;
+  int k;
+} Tried;
+
+static int by_gain(const void *a, const void *b) {
+  const Tried *x = a, *y = b;
+  return x->gain != y->gain ? (x->gain > y->gain ? -1 : 1) : (x->k > y->k) - (x->k < y->k);
+}
+
+// Tries each choice by itself: those that lower the metric, best first.
+static bool try_each(Player *p, Picked ranked, Picked *out) {
+  const double now = hl_env_metric(p->env);
+  Tried *tried = HL_ARRAY(p->arena, Tried, ranked.n + 1);
+  int n = 0;
+  for (int k = 0; k < ranked.n && !player_is_tired(p); k++) {
+    double metric;
+    if (!player_try(p, (Picked){&ranked.at[k], 1}, &metric))
+      return false;
+    if (metric < now)
+      tried[n++] = (Tried){now - metric, ranked.at[k]};
+  }
+  if (n > 1)
+    qsort(tried, (size_t)n, sizeof *tried, by_gain);
+  *out = (Picked){HL_ARRAY(p->arena, int, n + 1), n};
+  for (int k = 0; k < n; k++)
+    out->at[k] = tried[k].k;
+  return true;
+}
+
+// The largest part of the list, from its start, that lowers the metric. n = 0: none does.
+static bool best_part(Player *p, Picked list, Picked *out) {
+  const double now = hl_env_metric(p->env);
+  for (int n = list.n; n > 0 && !player_is_tired(p); n /= 2) {
+    double metric;
+    *out = (Picked){list.at, n};
+    if (!player_try(p, *out, &metric))
+      return false;
+    if (metric < now)
+      return true;
+  }
+  out->n = 0;
+  return true;
+}
+
+// With few choices each is tried; else it goes by what is thought of them, and each is tried when that leads nowhere.
+static bool choose(Player *p, Picked *out) {
+  enum { FEW = 48 };
+  const Picked ranked = player_ranked(p);
+  *out = (Picked){0};
+  if (ranked.n > FEW && (!best_part(p, player_apart(p, ranked, true), out) || out->n > 0))
+    return out->n > 0;
+  Picked good;
+  return try_each(p, ranked, &good) && best_part(p, player_apart(p, good, false), out);
+}
+
+bool play_greedy(Player *p) {
+  while (!hl_env_done(p->env) && !player_is_tired(p)) {
+    const HlMark mark = hl_arena_mark(p->arena);
+    Picked picked;
+    HlEnvStep step;
+    const bool ok = choose(p, &picked) && (picked.n == 0 || player_apply(p, picked, &step));
+    hl_arena_release(p->arena, mark);
+    if (!ok)
+      return false;
+    if (picked.n == 0)
+      return true;
+  }
+  return true;
+}
