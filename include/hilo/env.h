@@ -1,7 +1,6 @@
 // hilo/env.h: rewriting as a game: a module, choices of what could be rewritten, steps, rewards; and players.
 //
-//   HlEnv *env = hl_env_new(cx, m, &(HlEnvOptions){.passes = &hl_passes, .pipelines = &hl_pipelines,
-//                                                  .choose = "algsimp", .post = "dce", .target = hl_target_find("cpu")});
+//   HlEnv *env = hl_env_new(cx, m, &(HlEnvOptions){.choose = "algsimp", .post = "dce", .target = hl_target_find("cpu")});
 //   while (!hl_env_done(env)) {
 //     int n;
 //     const HlEnvChoice *choices = hl_env_choices(env, &n);
@@ -68,11 +67,12 @@ bool hl_env_reward_by_text(HlStr text, HlEnvReward *out);
 
 // Texts are copied. NULL is "" for pipelines.
 typedef struct HlEnvOptions {
-  const HlPassTable *passes;
-  const HlPipelineTable *pipelines;
+  const HlPassTable *passes;   // NULL: hl_passes
+  const HlPipelineTable *pipelines;  // NULL: hl_pipelines
   const HlTarget *target;      // whose program it is, and whose costs; borrowed; NULL: hl_target_none, for which all takes no time
   HlDialect release;
   const char *first;           // runs once, before all games
+  const char *first_without;   // passes and pipelines in it that are left out, by name
   const char *pre;             // runs before choices are looked for
   const char *choose;          // runs dry, and then with what was chosen
   const char *post;            // runs after each step
@@ -140,6 +140,8 @@ bool hl_env_step(HlCx *cx, HlEnv *env, const int *action, int n, HlEnvStep *out)
 bool hl_env_stop(HlCx *cx, HlEnv *env, HlEnvStep *out);
 // What the costs and the metric would be; the state stays. Cheaper than a step, since no choices are looked for.
 bool hl_env_try(HlCx *cx, HlEnv *env, const int *choices, int n, HlEnvCosts *costs, double *metric);
+// The same of letting the passes of `own` do what they would do by themselves (of a menu: all passes in their order, once).
+bool hl_env_try_own(HlCx *cx, HlEnv *env, HlEnvCosts *costs, double *metric);
 
 // The steps of this game so far.
 typedef struct HlEnvMove {

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hilo/opt.h"
 #include "rewrite/env/env.h"
 
 // --- Running passes -----------------------------------------------------------------------------
@@ -134,7 +135,10 @@ static HlEnv *env_alloc(const HlEnvOptions *options) {
   HlEnvOptions *o = &env->options;
   env->arena = arena;
   *o = *options;
+  o->passes = o->passes ? o->passes : &hl_passes;
+  o->pipelines = o->pipelines ? o->pipelines : &hl_pipelines;
   o->first = keep(arena, options->first);
+  o->first_without = keep(arena, options->first_without);
   o->pre = keep(arena, options->pre);
   o->choose = keep(arena, options->choose);
   o->post = keep(arena, options->post);
@@ -170,7 +174,12 @@ static bool make_origin(HlCx *cx, HlEnv *env, const HlModule *m) {
   env->origin = base_alloc(sizeof *env->origin);
   atomic_init(&env->origin->refs, 1);
   env->origin->m = hl_clone(cx, m);
-  return env->origin->m && env_run_all(cx, env, env->origin->m, env->options.first);
+  if (!env->origin->m || !*env->options.first)
+    return env->origin->m;
+  HlEngine *engine = env_run(cx, env, env->origin->m, env->options.first,
+                             &(HlEngineOptions){.disable = env->options.first_without});
+  hl_engine_free(engine);
+  return engine;
 }
 
 HlEnv *hl_env_new(HlCx *cx, const HlModule *m, const HlEnvOptions *options) {
@@ -396,6 +405,20 @@ bool hl_env_try(HlCx *cx, HlEnv *env, const int *choices, int n, HlEnvCosts *cos
   const bool ok =
       env_make(cx, env, choices, n) >= 0 &&
       env_run_all(cx, env, env->m, env->options.pre) && env_judge(cx, env, costs, metric);
+  if (ok)
+    hl_undo(env->m, mark);
+  return end(env, ok);
+}
+
+bool hl_env_try_own(HlCx *cx, HlEnv *env, HlEnvCosts *costs, double *metric) {
+  const bool menu = env->options.actions == HL_ENV_PASSES;
+  if (!begin(cx, env))
+    return false;
+  const HlEditMark mark = hl_mark(env->m);
+  const bool ok = env_run_all(cx, env, env->m, menu ? env->options.menu : env->options.own) &&
+                  env_run_all(cx, env, env->m, env->options.post) &&
+                  env_run_all(cx, env, env->m, env->options.pre) &&
+                  env_judge(cx, env, costs, metric);
   if (ok)
     hl_undo(env->m, mark);
   return end(env, ok);

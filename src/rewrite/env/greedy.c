@@ -2,7 +2,7 @@
 //
 // Of many choices that do not touch each other the best may as well be made in one step: those that are thought to bring something
 // are tried together, and where that makes things worse, half of them, and so on. Where nobody knows what a choice brings, each
-// is tried by itself first, as far as the tries last.
+// is tried by itself first, as far as the tries last. What pays only together it finds by playing on from where nothing pays.
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,7 +65,8 @@ static bool choose(Player *p, Picked *out) {
   return try_each(p, ranked, &good) && best_part(p, player_apart(p, good, false), out);
 }
 
-bool play_greedy(Player *p) {
+// One way down. From where nothing pays at once, everything at once may lead lower in the end.
+static bool go_down(Player *p) {
   while (!hl_env_done(p->env) && !player_is_tired(p)) {
     const HlMark mark = hl_arena_mark(p->arena);
     Picked picked;
@@ -78,4 +79,33 @@ bool play_greedy(Player *p) {
       return true;
   }
   return true;
+}
+
+// Plays `play` from here, then goes down from there; what comes out worse is taken back.
+static bool try_from(Player *p, bool (*play)(Player *p)) {
+  if (hl_env_done(p->env) || player_is_tired(p))
+    return true;
+  const double before = hl_env_metric(p->env);
+  const int here = hl_env_snapshot(p->env);
+  if (!play(p) || !go_down(p))
+    return false;
+  if (hl_env_metric(p->env) >= before && !hl_env_restore(p->cx, p->env, here))
+    return false;
+  return hl_env_drop(p->cx, p->env, here);
+}
+
+// The way down from the start, and that from where the passes themselves would be; at the end of each everything that is left.
+bool play_greedy(Player *p) {
+  const int start = hl_env_snapshot(p->env), first = hl_env_n_moves(p->env);
+  const double metric = hl_env_metric(p->env);
+  if (!go_down(p) || !try_from(p, play_all))
+    return false;
+  HlEnv *down = hl_env_fork(p->cx, p->env);
+  bool ok = down && hl_env_restore(p->cx, p->env, start);
+  ok = ok && (hl_env_done(p->env) || play_xla(p)) && go_down(p) && try_from(p, play_all);
+  const double reached = ok ? hl_env_metric(p->env) : metric;
+  if (ok && hl_env_metric(down) <= reached)
+    ok = player_repeat(p, start, down, first, hl_env_n_moves(down) - first);
+  hl_env_free(down);
+  return ok && hl_env_drop(p->cx, p->env, start);
 }

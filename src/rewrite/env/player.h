@@ -34,6 +34,8 @@ Picked player_apart(Player *p, Picked ranked, bool worth);
 // Goes back to the snapshot and makes the first n moves of `from` after its move `first`.
 bool player_repeat(Player *p, int snapshot, const HlEnv *from, int first, int n);
 
+bool play_all(Player *p);
+bool play_xla(Player *p);
 bool play_greedy(Player *p);
 bool play_beam(Player *p);
 bool play_anneal(Player *p);

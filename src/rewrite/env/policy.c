@@ -135,7 +135,7 @@ static Picked pick_all(Player *p) {
   return out;
 }
 
-static bool play_all(Player *p) {
+bool play_all(Player *p) {
   return play_picks(p, pick_all);
 }
 
@@ -197,28 +197,45 @@ static bool play_uniform(Player *p) {
 
 // --- XLA's own decisions --------------------------------------------------------------------------
 
+// The rewrites that the passes made: by whom they were about, with the pass that made them and without.
 typedef struct Recorder {
-  Player *p;
-  Map seen;  // hash of (computation, instruction, other party)
+  Map exact, any;
 } Recorder;
 
-static uint64_t key_of(const char *comp, const char *inst, const char *with) {
-  return hl_hash_bytes(with, strlen(with),
-                       hl_hash_bytes(inst, strlen(inst), hl_hash_bytes(comp, strlen(comp), 3)));
+static uint64_t key_of(const char *pass, const char *comp, const char *inst, const char *with) {
+  return hl_hash_bytes(
+      with, strlen(with),
+      hl_hash_bytes(inst, strlen(inst),
+                    hl_hash_bytes(comp, strlen(comp), hl_hash_bytes(pass, strlen(pass), 3))));
 }
 
 static void record(void *user, const char *pass, const char *rule, const HlInst *inst,
                    const HlInst *with) {
-  (void)pass, (void)rule;
+  (void)rule;
   Recorder *r = user;
-  *map_at(&r->seen,
-          key_of(inst->comp->name->text, inst->name->text, with ? with->name->text : "")) = 1;
+  const char *comp = inst->comp->name->text, *other = with ? with->name->text : "";
+  *map_at(&r->exact, key_of(pass, comp, inst->name->text, other)) = 1;
+  *map_at(&r->any, key_of("", comp, inst->name->text, other)) = 1;
+}
+
+// Those of the choices that were recorded and are not picked yet; `exact`: by the same pass. The same by another rule or pass
+// is not picked twice.
+static void match(Recorder *r, const HlEnvChoice *choices, int n, bool exact, bool *picked) {
+  for (int k = 0; k < n; k++) {
+    const HlEnvChoice *c = &choices[k];
+    const uint64_t key = key_of("", c->comp, c->inst, c->with);
+    if (map_get(&r->any, key) != 1 ||
+        (exact && !map_get(&r->exact, key_of(c->pass, c->comp, c->inst, c->with))))
+      continue;
+    *map_at(&r->any, key) = 2;
+    picked[k] = true;
+  }
 }
 
 // What the passes do by themselves from here, of what can be chosen.
 static bool watch_passes(Player *p, Picked *out) {
   HlEnv *env = p->env;
-  Recorder recorder = {p, {.arena = p->arena}};
+  Recorder recorder = {{.arena = p->arena}, {.arena = p->arena}};
   const HlEditMark mark = hl_mark(env->m);
   HlEngine *engine = env_run(p->cx, env, env->m, env->options.own,
                              &(HlEngineOptions){.rewrite = record, .user = &recorder});
@@ -230,17 +247,17 @@ static bool watch_passes(Player *p, Picked *out) {
   hl_undo(env->m, mark);
   int n;
   const HlEnvChoice *choices = hl_env_choices(env, &n);
+  bool *picked = HL_ARRAY(p->arena, bool, n + 1);
+  match(&recorder, choices, n, true, picked);
+  match(&recorder, choices, n, false, picked);
   *out = (Picked){HL_ARRAY(p->arena, int, n + 1), 0};
-  for (int k = 0; k < n; k++) {
-    uint64_t *at = map_at(&recorder.seen, key_of(choices[k].comp, choices[k].inst, choices[k].with));
-    if (*at == 1)
+  for (int k = 0; k < n; k++)
+    if (picked[k])
       out->at[out->n++] = k;
-    *at = 2;  // the same by another rule or pass is not made twice
-  }
   return true;
 }
 
-static bool play_xla(Player *p) {
+bool play_xla(Player *p) {
   if (is_menu(p))
     return play_first(p);
   while (!hl_env_done(p->env) && !player_is_tired(p)) {
