@@ -196,7 +196,7 @@ static bool report_moves(Cli *cli, const Game *g, HlEnv *shadow, HlBuf *out) {
     hl_buf_add(out, details.at, details.n);
   hl_buf_free(&details);
   if (cli->json)  // what table_print would free
-    vec_free(&t.cells);
+    hl_arena_free(t.arena);
   hl_arena_free(arena);
   return ok;
 }
