@@ -126,13 +126,12 @@ extern const int32_t hl_feature_opcode_attrs[2 * HL_FEATURE_OPCODES];
 enum { HL_UID_ALTERNATIVES = 1 << 24 };
 int64_t hl_uid(const HlInst *inst);
 
-// A hash of what a module computes, the same in every process, on every machine and in every version (docs/env.md has its definition, a test
-// its values): of the entry's root and interface, of each instruction the op, the shape with its layout, all attributes but those that only tell
-// (metadata, origins, statistics), what it calls, its operands in order (those of `alternatives` from the second on as a set), what it waits for. Names,
-// ids, numbers of parameters and what the root does not need do not matter.
+// A hash of what a module computes, the same in every process, on every machine and in every version (docs/env.md has its
+// definition, a test its values). What counts is the entry's interface and what its root needs or has side effects: of each instruction
+// the op, the shape with its layout, all attributes but those that only tell (metadata, origins, statistics), what it calls, its
+// operands in order (those of `alternatives` from the second on as a set), what it waits for. Names, ids, the numbers of fusions'
+// parameters and what is dead do not.
 uint64_t hl_dag_hash(const HlModule *m);
-// The same of every instruction of a computation by its id, in the arena; 0: the root does not need it.
-uint64_t hl_dag_hash_comp(HlArena *arena, const HlComp *comp, uint64_t **by_id);
 
 #ifdef __cplusplus
 }
