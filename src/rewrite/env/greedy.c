@@ -56,13 +56,13 @@ static bool best_part(Player *p, Picked list, Picked *out) {
 
 // With few choices each is tried; else it goes by what is thought of them, and each is tried when that leads nowhere.
 static bool choose(Player *p, Picked *out) {
-  enum { FEW = 48 };
+  enum { FEW = 48, EACH = 128 };
   const Picked ranked = player_ranked(p);
   *out = (Picked){0};
   if (ranked.n > FEW && (!best_part(p, player_apart(p, ranked, true), out) || out->n > 0))
     return out->n > 0;
-  Picked good;
-  return try_each(p, ranked, &good) && best_part(p, player_apart(p, good, false), out);
+  Picked good, each = {ranked.at, ranked.n < EACH ? ranked.n : EACH};
+  return try_each(p, each, &good) && best_part(p, player_apart(p, good, false), out);
 }
 
 // One way down. From where nothing pays at once, everything at once may lead lower in the end.
@@ -94,18 +94,18 @@ static bool try_from(Player *p, bool (*play)(Player *p)) {
   return hl_env_drop(p->cx, p->env, here);
 }
 
-// The way down from the start, and that from where the passes themselves would be; at the end of each everything that is left.
+// The way down from where the passes themselves would be, and that from the start; at the end of each everything that is left.
 bool play_greedy(Player *p) {
   const int start = hl_env_snapshot(p->env), first = hl_env_n_moves(p->env);
-  const double metric = hl_env_metric(p->env);
-  if (!go_down(p) || !try_from(p, play_all))
+  if (hl_env_done(p->env))
+    return hl_env_drop(p->cx, p->env, start);
+  if (!play_xla(p) || !go_down(p) || !try_from(p, play_all))
     return false;
-  HlEnv *down = hl_env_fork(p->cx, p->env);
-  bool ok = down && hl_env_restore(p->cx, p->env, start);
-  ok = ok && (hl_env_done(p->env) || play_xla(p)) && go_down(p) && try_from(p, play_all);
-  const double reached = ok ? hl_env_metric(p->env) : metric;
-  if (ok && hl_env_metric(down) <= reached)
-    ok = player_repeat(p, start, down, first, hl_env_n_moves(down) - first);
-  hl_env_free(down);
+  HlEnv *other = hl_env_fork(p->cx, p->env);
+  bool ok = other && hl_env_restore(p->cx, p->env, start);
+  ok = ok && go_down(p) && try_from(p, play_all);
+  if (ok && hl_env_metric(other) < hl_env_metric(p->env))
+    ok = player_repeat(p, start, other, first, hl_env_n_moves(other) - first);
+  hl_env_free(other);
   return ok && hl_env_drop(p->cx, p->env, start);
 }
