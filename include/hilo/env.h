@@ -29,9 +29,10 @@ typedef struct HlEnv HlEnv;
 
 // --- What there is to gain ------------------------------------------------------------------------
 
-// What a state costs. All of them: less is better.
+// What a state costs. All of them: less is better. As hilo/cost.h counts, but that a fusion reads of its operands only what is looked
+// at inside: slices of them, where nothing else is.
 typedef struct HlEnvCosts {
-  double seconds;              // of one run on the target, by its roofline (hl_times)
+  double seconds;              // of one run on the target, by its roofline, as hl_times
   double kernels;              // that one run starts; loops as often as they are known to run, of branches those with most
   double bytes;                // that it reads and writes
   double flops;

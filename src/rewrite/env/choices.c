@@ -69,27 +69,23 @@ static double reads_of(const HlInst *user, const HlInst *what) {
   return n * (double)hl_leaf_bytes(what->shape);
 }
 
-static double combined(const HlTarget *t, double computing, double bytes) {
-  const double traffic = t->memory_bandwidth > 0 ? bytes / t->memory_bandwidth : 0;
-  const double longer = computing > traffic ? computing : traffic;
-  return longer + (1 - t->overlap) * (computing + traffic - longer) + t->launch;
-}
-
 // A producer goes into its user: of two kernels one is left, the value between them is neither written nor read; where somebody
 // else wants it, the producer stays beside.
 static double gain_of_pair(const Prices *p, const HlInst *user, const HlInst *with) {
   const HlCost a = hl_cost_inst_by(with, p->comps), b = hl_cost_inst_by(user, p->comps);
-  const double apart = hl_time_of(&p->times, with) + hl_time_of(&p->times, user);
+  const EnvTraffic x = env_traffic(with, p->comps), y = env_traffic(user, p->comps);
+  const double apart = env_time(&p->times, with) + env_time(&p->times, user);
   if (apart <= 0)
     return 0;
   const double rate = p->target->vector.of[HL_F32];
   const double computing =
       rate > 0 ? (a.flops + a.transcendentals + b.flops + b.transcendentals) / rate : 0;
-  const double bytes = a.bytes_read + b.bytes_read + b.bytes_written - reads_of(user, with) -
-                       shared_bytes(with, user);
+  const double between = reads_of(user, with);
+  const double bytes = x.read + y.written - shared_bytes(with, user) +
+                       (between < y.read ? y.read - between : 0);
   const bool stays = !hl_one_user(with) || with == with->comp->root;
-  const double together = combined(p->target, computing, bytes > 0 ? bytes : 0);
-  return apart - together - (stays ? hl_time_of(&p->times, with) : 0);
+  const double together = env_kernel_time(p->target, computing, bytes > 0 ? bytes : 0);
+  return apart - together - (stays ? env_time(&p->times, with) : 0);
 }
 
 static double gain_of(const Prices *p, const HlRewrite *r) {

@@ -80,6 +80,13 @@ HlEngine *env_run(HlCx *cx, HlEnv *env, HlModule *m, const char *pipeline,
 bool env_run_all(HlCx *cx, HlEnv *env, HlModule *m, const char *pipeline);
 // Lets the rewrites of these choices happen, and `post`: how many did, or -1 after reporting.
 int64_t env_make(HlCx *cx, HlEnv *env, const int *choices, int n);
+// costs.c: bytes of an instruction outside of fusions; its time; and that of a kernel.
+typedef struct EnvTraffic {
+  double read, written;
+} EnvTraffic;
+EnvTraffic env_traffic(const HlInst *inst, const HlCost *comps);
+double env_time(const HlTimes *times, const HlInst *inst);
+double env_kernel_time(const HlTarget *target, double computing, double bytes);
 // The metric of the module as it is. False after reporting.
 bool env_judge(HlCx *cx, HlEnv *env, HlEnvCosts *costs, double *metric);
 
