@@ -197,45 +197,79 @@ static bool play_uniform(Player *p) {
 
 // --- XLA's own decisions --------------------------------------------------------------------------
 
-// The rewrites that the passes made: by whom they were about, with the pass that made them and without.
+// The rewrites that the passes made, in order: hashes of whom they were about.
+typedef struct Made {
+  uint64_t pair, exact;  // both parties, without and with the pass
+  uint64_t inst, with;   // each; with: 0 if none
+} Made;
+
 typedef struct Recorder {
-  Map exact, any;
+  HlArena *arena;
+  VEC(Made) made;
 } Recorder;
 
-static uint64_t key_of(const char *pass, const char *comp, const char *inst, const char *with) {
-  return hl_hash_bytes(
-      with, strlen(with),
-      hl_hash_bytes(inst, strlen(inst),
-                    hl_hash_bytes(comp, strlen(comp), hl_hash_bytes(pass, strlen(pass), 3))));
+static uint64_t text_key(const char *text, uint64_t seed) {
+  return hl_hash_bytes(text, strlen(text), seed);
+}
+
+static Made made_of(const char *pass, const char *comp, const char *inst, const char *with) {
+  Made m = {.inst = text_key(inst, text_key(comp, 3))};
+  m.with = *with ? text_key(with, text_key(comp, 3)) : 0;
+  m.pair = hl_hash_mix(m.inst, m.with);
+  m.exact = text_key(pass, m.pair);
+  return m;
 }
 
 static void record(void *user, const char *pass, const char *rule, const HlInst *inst,
                    const HlInst *with) {
   (void)rule;
   Recorder *r = user;
-  const char *comp = inst->comp->name->text, *other = with ? with->name->text : "";
-  *map_at(&r->exact, key_of(pass, comp, inst->name->text, other)) = 1;
-  *map_at(&r->any, key_of("", comp, inst->name->text, other)) = 1;
+  const Made made = made_of(pass, inst->comp->name->text, inst->name->text,
+                            with ? with->name->text : "");
+  vec_push_in(r->arena, &r->made, made);
 }
 
-// Those of the choices that were recorded and are not picked yet; `exact`: by the same pass. The same by another rule or pass
-// is not picked twice.
-static void match(Recorder *r, const HlEnvChoice *choices, int n, bool exact, bool *picked) {
-  for (int k = 0; k < n; k++) {
-    const HlEnvChoice *c = &choices[k];
-    const uint64_t key = key_of("", c->comp, c->inst, c->with);
-    if (map_get(&r->any, key) != 1 ||
-        (exact && !map_get(&r->exact, key_of(c->pass, c->comp, c->inst, c->with))))
-      continue;
-    *map_at(&r->any, key) = 2;
-    picked[k] = true;
+// The choice that a rewrite is: by the same pass, or else by another. -1: none.
+static int choice_of(const Map *exact, const Map *any, const Made *made) {
+  const uint64_t k = map_get(exact, made->exact);
+  return (int)(k ? k : map_get(any, made->pair)) - 1;
+}
+
+// What was done to what can be chosen now, in the order of the passes: but nothing of what something was done to before that cannot
+// be chosen yet, since it would come out of order.
+static Picked match(Player *p, const Recorder *r) {
+  int n;
+  const HlEnvChoice *choices = hl_env_choices(p->env, &n);
+  Map exact = {.arena = p->arena}, any = {.arena = p->arena}, later = {.arena = p->arena};
+  Picked out = {HL_ARRAY(p->arena, int, n + 1), 0};
+  for (int k = n - 1; k >= 0; k--) {  // the first of several that are alike stays
+    const Made made = made_of(choices[k].pass, choices[k].comp, choices[k].inst, choices[k].with);
+    *map_at(&exact, made.exact) = (uint64_t)k + 1;
+    *map_at(&any, made.pair) = (uint64_t)k + 1;
   }
+  bool *picked = HL_ARRAY(p->arena, bool, n + 1);
+  for (int k = 0; k < r->made.n; k++) {
+    const Made *made = &r->made.at[k];
+    const int choice = choice_of(&exact, &any, made);
+    if (choice >= 0 && !map_get(&later, made->inst) &&
+        !(made->with && map_get(&later, made->with))) {
+      picked[choice] = true;
+      continue;
+    }
+    *map_at(&later, made->inst) = 1;
+    if (made->with)
+      *map_at(&later, made->with) = 1;
+  }
+  for (int k = 0; k < n; k++)
+    if (picked[k])
+      out.at[out.n++] = k;
+  return out;
 }
 
 // What the passes do by themselves from here, of what can be chosen.
 static bool watch_passes(Player *p, Picked *out) {
   HlEnv *env = p->env;
-  Recorder recorder = {{.arena = p->arena}, {.arena = p->arena}};
+  Recorder recorder = {.arena = p->arena};
   const HlEditMark mark = hl_mark(env->m);
   HlEngine *engine = env_run(p->cx, env, env->m, env->options.own,
                              &(HlEngineOptions){.rewrite = record, .user = &recorder});
@@ -245,15 +279,7 @@ static bool watch_passes(Player *p, Picked *out) {
   }
   hl_engine_free(engine);
   hl_undo(env->m, mark);
-  int n;
-  const HlEnvChoice *choices = hl_env_choices(env, &n);
-  bool *picked = HL_ARRAY(p->arena, bool, n + 1);
-  match(&recorder, choices, n, true, picked);
-  match(&recorder, choices, n, false, picked);
-  *out = (Picked){HL_ARRAY(p->arena, int, n + 1), 0};
-  for (int k = 0; k < n; k++)
-    if (picked[k])
-      out->at[out->n++] = k;
+  *out = match(p, &recorder);
   return true;
 }
 
