@@ -86,12 +86,20 @@ static bool try_from(Player *p, bool (*play)(Player *p)) {
   if (hl_env_done(p->env) || player_is_tired(p))
     return true;
   const double before = hl_env_metric(p->env);
+  const HlEnvCosts costs = hl_env_costs(p->env);
   const int here = hl_env_snapshot(p->env);
   if (!play(p) || !go_down(p))
     return false;
-  if (hl_env_metric(p->env) >= before && !hl_env_restore(p->cx, p->env, here))
+  const HlEnvCosts now = hl_env_costs(p->env);
+  if (!player_better(p, &now, hl_env_metric(p->env), &costs, before) &&
+      !hl_env_restore(p->cx, p->env, here))
     return false;
   return hl_env_drop(p->cx, p->env, here);
+}
+
+static bool is_better(const Player *p, const HlEnv *than) {
+  const HlEnvCosts costs = hl_env_costs(p->env), others = hl_env_costs(than);
+  return player_better(p, &costs, hl_env_metric(p->env), &others, hl_env_metric(than));
 }
 
 // The way down from where the passes themselves would be, and that from the start; at the end of each everything that is left.
@@ -104,7 +112,7 @@ bool play_greedy(Player *p) {
   HlEnv *other = hl_env_fork(p->cx, p->env);
   bool ok = other && hl_env_restore(p->cx, p->env, start);
   ok = ok && go_down(p) && try_from(p, play_all);
-  if (ok && hl_env_metric(other) < hl_env_metric(p->env))
+  if (ok && !is_better(p, other))
     ok = player_repeat(p, start, other, first, hl_env_n_moves(other) - first);
   hl_env_free(other);
   return ok && hl_env_drop(p->cx, p->env, start);

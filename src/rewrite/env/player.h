@@ -23,7 +23,11 @@ typedef struct Picked {
 static inline bool player_is_tired(const Player *p) {
   return p->tries >= p->most;
 }
-// hl_env_try, counted; and hl_env_apply.
+// Whether a state of these costs is better than another: its metric is less, and where that is "both", neither kernels nor bytes are
+// more.
+bool player_better(const Player *p, const HlEnvCosts *costs, double metric, const HlEnvCosts *than,
+                   double than_metric);
+// hl_env_try, counted, and hl_env_apply. A metric that is less than the state's, but not better, is told as infinite.
 bool player_try(Player *p, Picked picked, double *metric);
 bool player_apply(Player *p, Picked picked, HlEnvStep *out);
 // All choices, those first that are thought to bring most; what nobody knows comes after what is worth something.

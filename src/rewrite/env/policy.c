@@ -19,12 +19,22 @@ static void tell(Player *p, double metric) {
     p->options->progress(p->options->user, p->tries, p->most, p->best);
 }
 
+bool player_better(const Player *p, const HlEnvCosts *costs, double metric, const HlEnvCosts *than,
+                   double than_metric) {
+  const bool both = strcmp(p->env->options.metric, "both") == 0;
+  return metric < than_metric &&
+         (!both || (costs->kernels <= than->kernels && costs->bytes <= than->bytes));
+}
+
 bool player_try(Player *p, Picked picked, double *metric) {
   HlEnvCosts costs;
+  const EnvState *now = &p->env->state;
   base_look();
   if (!hl_env_try(p->cx, p->env, picked.at, picked.n, &costs, metric))
     return false;
   tell(p, *metric);
+  if (*metric < now->metric && !player_better(p, &costs, *metric, &now->costs, now->metric))
+    *metric = INFINITY;
   return true;
 }
 
