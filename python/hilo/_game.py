@@ -332,14 +332,16 @@ def replay(path: Union[str, os.PathLike[str]], module: Union[Module, Source, Non
 def validate(before: Union[Module, Source], after: Union[Module, Source], *, inputs: int = 3, seed: int = 0) -> dict[str, Any]:
   """Whether all results of both are the same on several inputs, by the interpreter: {"equal", "inputs", "input", "leaf",
   "expected", "actual"}."""
+  a, b = as_module(before), as_module(after)  # which must live as long as the call
   with _core.Call() as call:
-    call.run("validate", as_module(before)._handle, as_module(after)._handle, {"inputs": inputs, "seed": seed})
+    call.run("validate", a._handle, b._handle, {"inputs": inputs, "seed": seed})
     return json.loads(call.output())
 
 
 def measure(module: Union[Module, Source], **options: int) -> dict[str, float]:
   """Seconds of a run on this processor, measured in a process of its own: {"median", "low", "high" (95% of the median), "mean",
   "best", "compile", "runs"}. Options: `warm_up`, `runs`, `threads`, `seconds`, `seed`."""
+  m = as_module(module)
   with _core.Call() as call:
-    call.run("measure", as_module(module)._handle, options)
+    call.run("measure", m._handle, options)
     return json.loads(call.output())
