@@ -74,24 +74,58 @@ static bool write_result(Cli *cli, const HlModule *result) {
   return ok;
 }
 
-static void run_file(Cli *cli, Rewrite *plan, const char *path, HlBuf *out) {
+static void rewrite_module(Cli *cli, Rewrite *plan, HlModule *m, HlBuf *out) {
+  HlModule *result = NULL;
+  HlBuf report = {0};
+  if (cli->json) {
+    json_text(&cli->report, "module", m->name->text);
+    json_text(&cli->report, "mode", mode_of(cli)->option + 2);
+  }
+  if (mode_of(cli)->run(cli, plan, m, &result, &report)) {
+    if (!cli->json)
+      hl_buf_printf(out, "module %s\n%s", m->name->text, report.at ? report.at : "");
+    write_result(cli, result);
+  }
+  hl_buf_free(&report);
+  hl_module_free(result);
+}
+
+// The exit status; -1: it was found in a directory and is no module.
+static int run_file(Cli *cli, Rewrite *plan, CliFiles *files, int k) {
   const HlLoadOptions how = cli_load_options(cli);
   HlFile file = {0};
-  HlModule *result = NULL;
-  plan->path = path;
-  HlModule *m = hl_load(cli->cx, path, &how, &file) ? cli_select(cli, &file, path) : NULL;
-  if (m) {
-    if (cli->json) {
-      json_text(&cli->report, "module", m->name->text);
-      json_text(&cli->report, "mode", mode_of(cli)->option + 2);
-    } else {
-      hl_buf_printf(out, "module %s\n", m->name->text);
-    }
-    if (mode_of(cli)->run(cli, plan, m, &result, out))
-      write_result(cli, result);
-  }
-  hl_module_free(result);
+  HlBuf out = {0};
+  bool skipped = false;
+  plan->path = files->at[k].at;
+  const bool loaded = cli_load(cli, files, k, &how, &file, &skipped);
+  if (skipped)
+    return -1;
+  cli_begin_file(cli, plan->path);
+  HlModule *m = loaded ? cli_select(cli, &file, plan->path) : NULL;
+  if (m)
+    rewrite_module(cli, plan, m, &out);
+  const int status = loaded && !m ? CLI_USAGE : CLI_OK;
+  cli_print(&out);
+  hl_buf_free(&out);
   hl_file_free(&file);
+  return cli_worse(status, cli_end_file(cli));
+}
+
+static int run_files(Cli *cli, Rewrite *plan) {
+  CliFiles files;
+  int status = cli_take_files(cli, &files);
+  if (status)
+    return status;
+  if (files.n > 1 && (cli_value(cli, "-o") || cli_value(cli, "--record"))) {
+    cli_files_free(&files);
+    return cli_usage(cli, "-o and --record are of one file");
+  }
+  for (int k = 0; k < files.n; k++) {
+    const int one = run_file(cli, plan, &files, k);
+    status = one < 0 ? status : cli_worse(status, one);
+  }
+  cli_end_report(cli);
+  return cli_worse(status, cli_end_files(cli, &files));
 }
 
 static int run(Cli *cli) {
@@ -99,22 +133,9 @@ static int run(Cli *cli) {
     return list_envs(cli);
   if (cli_flag(cli, "--list-policies"))
     return list_policies(cli);
-  if (cli->n_files == 0)
-    return cli_usage(cli, "no file given");
-  if (cli->n_files > 1 && (cli_value(cli, "-o") || cli_value(cli, "--record")))
-    return cli_usage(cli, "-o and --record are of one file");
   Rewrite plan = {.arena = hl_arena_new()};
-  int status = read_plan(cli, &plan) ? CLI_OK : cli_worse(cli_flush(cli), CLI_USAGE);
-  for (int k = 0; status != CLI_USAGE && k < cli->n_files; k++) {
-    HlBuf out = {0};
-    cli_begin_file(cli, cli->files[k]);
-    run_file(cli, &plan, cli->files[k], &out);
-    cli_print(&out);
-    hl_buf_free(&out);
-    status = cli_worse(status, cli_end_file(cli));
-  }
-  if (status != CLI_USAGE || cli->report.n > 0)
-    cli_end_report(cli);
+  const int status = read_plan(cli, &plan) ? run_files(cli, &plan)
+                                           : cli_worse(cli_flush(cli), CLI_USAGE);
   hl_arena_free(plan.arena);
   return status;
 }
