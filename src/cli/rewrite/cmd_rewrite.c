@@ -10,6 +10,7 @@
 static const RewriteMode modes[] = {
     {"--choices", rewrite_list},
     {"--decide", rewrite_choose},
+    {"--saturate", rewrite_saturate},
     {"--policy", rewrite_by_policy},  // the last: also where none is asked for
 };
 
@@ -45,7 +46,8 @@ static int list_policies(const Cli *cli) {
 static bool read_plan(Cli *cli, Rewrite *plan) {
   int64_t tries = 0, width = 0;
   if (!rewrite_read_setting(cli, plan) || !cli_integer(cli, "--tries", 1, INT64_MAX, &tries) ||
-      !cli_integer(cli, "--width", 1, 4096, &width))
+      !cli_integer(cli, "--width", 1, 4096, &width) ||
+      !rewrite_read_saturation(cli, &plan->saturation))
     return false;
   plan->policy.tries = tries;
   plan->policy.width = (int)width;
@@ -144,6 +146,8 @@ static const CliOption options[] = {
     {"--policy", "LIST", "players, one after the other (--list-policies; default: greedy)"},
     {"--choices", NULL, "list what could be rewritten, with numbers; rewrite nothing"},
     {"--decide", "LIST", "make these choices, by number: 0,3;1 are 0 and 3, and in the state that follows 1"},
+    {"--saturate", NULL, "all that the program could equally be, and the best of it (docs/egraph.md)"},
+    REWRITE_SATURATE_OPTIONS,
     REWRITE_ENV_OPTIONS,
     {"--tries", "N", "states that a player may look at"},
     {"--width", "N", "of beam: states at a time"},
@@ -172,6 +176,7 @@ const CliCommand cli_rewrite = {
         "  hilo rewrite m.hlo --env=order --policy=beam --metric=instructions   the best order of passes\n"
         "  hilo rewrite m.hlo --choices                                  what could be done\n"
         "  hilo rewrite m.hlo --decide=0,3 -o out.hlo                    do that\n"
+        "  hilo rewrite m.hlo --saturate -o out.hlo                      the best of all that is equal\n"
         "  hilo rewrite m.hlo --policy=mcts --record=game.json           to be played again by 'hilo replay'\n",
     .options = options,
     .reports = true,

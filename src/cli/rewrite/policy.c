@@ -255,11 +255,11 @@ static bool play(Cli *cli, const Rewrite *plan, HlModule *m, Game *g) {
   return ok;
 }
 
-static bool report_validation(Cli *cli, const HlModule *m, const HlEnv *env, HlBuf *out) {
+bool rewrite_validate(Cli *cli, const HlModule *before, const HlModule *after, HlBuf *out) {
   if (!cli_flag(cli, "--validate"))
     return true;
   HlValidated v;
-  if (!hl_validate(cli->cx, m, hl_env_module(env), NULL, &v))
+  if (!hl_validate(cli->cx, before, after, NULL, &v))
     return false;
   if (cli->json) {
     json_open(&cli->report, "validated", '{');
@@ -287,7 +287,7 @@ static bool report_game(Cli *cli, const Rewrite *plan, HlModule *m, const Game *
   }
   bool ok = shadow && report_moves(cli, g, shadow, out);
   report_end(cli, g, out);
-  ok = ok && report_validation(cli, m, g->env, out);
+  ok = ok && rewrite_validate(cli, m, hl_env_module(g->env), out);
   if (cli->json)
     json_close(&cli->report, '}');
   hl_env_free(shadow);

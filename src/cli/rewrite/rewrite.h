@@ -3,6 +3,7 @@
 #define CLI_REWRITE_H
 
 #include "cli/cli.h"
+#include "hilo/egraph.h"
 #include "hilo/trajectory.h"
 
 // What the options ask for.
@@ -10,6 +11,7 @@ typedef struct Rewrite {
   const char *path;  // of the module that comes now
   HlEnvSetting setting;
   HlPolicyOptions policy;
+  HlEgraphOptions saturation;
   HlArena *arena;
 } Rewrite;
 
@@ -23,6 +25,7 @@ typedef struct RewriteMode {
 
 bool rewrite_by_policy(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **result, HlBuf *out);
 bool rewrite_list(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **result, HlBuf *out);
+bool rewrite_saturate(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **result, HlBuf *out);
 bool rewrite_choose(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **result, HlBuf *out);
 
 // Options that say which environment, and reading them; shared with 'hilo env'. False after a usage message.
@@ -41,6 +44,20 @@ bool rewrite_choose(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **resul
     "--seed", "N", "of what is done by chance"                                                    \
   }
 bool rewrite_read_setting(Cli *cli, Rewrite *out);
+
+// Of --saturate. Reading them says what is wrong before any file is read.
+#define REWRITE_SATURATE_OPTIONS                                                                          \
+  {"--fast-math", NULL, "of --saturate: rules that round otherwise, too"},                                \
+      {"--rules", "LIST", "of --saturate: passes whose rewrites are rules, '' for none (default: those that pay)"}, \
+      {"--compile", "LIST", "of --saturate: passes before programs are priced, '' for none (default: the target's)"}, \
+      {"--extract", "WAY", "of --saturate: all (default), greedy, shared, local, exact, or random"},      \
+      {"--nodes", "N", "of --saturate: no rounds beyond so many nodes (default: 100000)"},                \
+      {"--rounds", "N", "of --saturate: rounds of rules (default: 12)"}, {                                \
+    "--seconds", "S", "of --saturate: no rounds beyond this time (default: 10)"                           \
+  }
+bool rewrite_read_saturation(Cli *cli, HlEgraphOptions *out);
+// Whether the results of both are the same, by the interpreter, if --validate asks. False after reporting.
+bool rewrite_validate(Cli *cli, const HlModule *before, const HlModule *after, HlBuf *out);
 
 // "12.3 us", "1.2 MiB", "34": a value of a metric. Into the room of n, which it returns.
 const char *rewrite_value(const char *metric, double value, char *room, size_t n);

@@ -224,6 +224,18 @@ static bool take_any(Candidates *c) {
   return eg_emit(eg, &choice);
 }
 
+// By time; where that is the same, since what is computed hides behind what is moved, by price: the less is to be computed the
+// better for a machine that hides less.
+static bool is_better(const Candidates *c, const HlEgraphCandidate *a, int best) {
+  static const double same = 1e-3;
+  const HlEgraphCandidate *b = &c->report->candidate[best];
+  const double least = c->options->least_gain;
+  if (c->options->measure || (best == 0 && least > 0))
+    return a->seconds < b->seconds * (best == 0 ? 1 - least : 1);
+  return a->seconds < b->seconds * (1 - same) ||
+         (a->seconds <= b->seconds * (1 + same) && a->price < b->price * (1 - same));
+}
+
 static bool choose(Candidates *c) {
   HlEgraph *eg = c->eg;
   HlEgraphReport *report = c->report;
@@ -249,9 +261,8 @@ static bool choose(Candidates *c) {
   for (int k = 0; k < report->n_candidates && !*c->pipeline && !c->options->measure; k++)
     report->candidate[k].seconds = report->candidate[k].price;
   int best = 0;
-  const double enough = report->candidate[0].seconds * (1 - c->options->least_gain);
   for (int k = 1; ok && k < report->n_candidates; k++)
-    if (report->candidate[k].seconds < (best == 0 ? enough : report->candidate[best].seconds))
+    if (is_better(c, &report->candidate[k], best))
       best = k;
   report->candidate[best].taken = true;
   return ok && (best == 0 || eg_emit(eg, &c->choice[best]));
