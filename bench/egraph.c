@@ -4,7 +4,7 @@
 //   egraph FILE [SECONDS] [NODES] [inexact]  {"instructions": 2002, "nodes": 48000, "saturate_s": 3.1, ...}, and what each rule gave
 //   egraph run FILE ARGS|- [ROUNDS] [inexact] [price]
 //                                    the program by the plain pipeline and after the e-graph, in alternating rounds on one
-//                                    thread: {"plain_us": 812.2, "egraph_us": 790.1, "gain": 0.027, "taken": "local", ...}
+//                                    thread (where the module stayed as it was, nothing runs: gain 0): {"plain_us": 812.2, "egraph_us": 790.1, "gain": 0.027, "taken": "local", ...}
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,14 +161,17 @@ static bool run_both(HlCx *cx, HlArena *arena, const char *path, const char *arg
   const double start = cpu_seconds();
   ok = ok && hl_saturate(cx, file.modules[0], &options, arena, &report);
   const double took = cpu_seconds() - start;
-  ok = ok && prepare(cx, session, file.modules[0], &side[1]) && alternate(cx, &inputs, side, rounds);
   const HlEgraphCandidate *taken = NULL;
   for (int k = 0; ok && k < report.n_candidates; k++)
     taken = report.candidate[k].taken ? &report.candidate[k] : taken;
+  const bool same = taken == report.candidate;  // the module is as it was: there is nothing to be measured
+  ok = ok && (same || (prepare(cx, session, file.modules[0], &side[1]) && alternate(cx, &inputs, side, rounds)));
+  if (same)
+    side[0].best = side[1].best = 0;
   if (ok)
     printf("{\"file\": \"%s\", \"plain_us\": %.2f, \"egraph_us\": %.2f, \"gain\": %.4f, \"taken\": \"%s\","
            " \"plain_price\": %.4e, \"price\": %.4e, \"egraph_s\": %.2f}\n",
-           path, side[0].best * 1e6, side[1].best * 1e6, side[0].best / side[1].best - 1, taken->how,
+           path, side[0].best * 1e6, side[1].best * 1e6, same ? 0.0 : side[0].best / side[1].best - 1, taken->how,
            report.candidate[0].seconds, taken->seconds, took);
   for (int k = 0; k < 2; k++) {
     hl_cpu_unref(side[k].program);

@@ -106,6 +106,7 @@ typedef struct HlEgraphCandidate {
   const char *how;                     // "as it was", "greedy", ...
   double price;                        // sum of prices of its nodes, seconds
   double seconds;                      // compiled: hl_times of the entry; without a pipeline the price
+  double work;                         // after compiling: operations, dear ones as several; decides between equal times
   int64_t instructions, kernels;       // after compiling; kernels: what takes time of its own
   bool taken;
 } HlEgraphCandidate;

@@ -181,6 +181,7 @@ typedef struct PriceModel {
 enum { EG_PRICE_MODELS = 3 };
 extern const PriceModel eg_price_models[EG_PRICE_MODELS];
 double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target, const PriceModel *model);
+double eg_weight(HlOp op);
 void eg_price_control(const HlEgraph *eg, double *price);
 // The cheapest tree of each class: Class.best, Class.tree. What is used several times is paid by parts where `uses`, by class, says so.
 void eg_best_trees(HlEgraph *eg, const double *price, const uint32_t *uses);

@@ -123,11 +123,29 @@ static bool takes_time(const HlTimes *times, const HlInst *inst) {
   return !hl_op_is((HlOp)inst->op, HL_T_CONTROL) && hl_time_of(times, inst) > 0;
 }
 
+// Operations of the entry, by weight, with what it runs.
+static double work_of(HlArena *arena, const HlTimes *times, const HlModule *m) {
+  double *work = HL_ARRAY(arena, double, m->next_comp_id + 1);
+  for (const HlComp *comp = m->first; comp; comp = comp->next)  // callees before callers
+    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+      if (inst->op == HL_OP_FUSION || hl_op_is((HlOp)inst->op, HL_T_CONTROL)) {
+        const int64_t trips = inst->op == HL_OP_WHILE ? hl_trip_count(inst) : 1;
+        for (int k = 0; k < inst->n_calls; k++)
+          work[comp->id] += work[hl_called(inst, k)->id] * (double)(trips < 0 ? 1 : trips);
+        continue;
+      }
+      const HlCost cost = hl_cost_inst_by(inst, times->comps);
+      work[comp->id] += (cost.flops + cost.transcendentals) * eg_weight((HlOp)inst->op);
+    }
+  return work[m->entry->id];
+}
+
 static void measure(const Candidates *c, const HlModule *m, HlEgraphCandidate *out) {
   HlArena *arena = hl_arena_new();
   const HlTimes times = hl_times(arena, m, c->target, hl_cost_comps(arena, m));
   out->seconds = c->options->measure ? c->options->measure(c->options->user, m)
                                      : times.seconds[m->entry->id];
+  out->work = work_of(arena, &times, m);
   out->instructions = hl_count_instructions(m);
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
@@ -224,8 +242,8 @@ static bool take_any(Candidates *c) {
   return eg_emit(eg, &choice);
 }
 
-// By time; where that is the same, since what is computed hides behind what is moved, by price: the less is to be computed the
-// better for a machine that hides less.
+// By time; where that is the same, since what is computed hides behind what is moved, by how much is computed: that is better for a
+// machine that hides less.
 static bool is_better(const Candidates *c, const HlEgraphCandidate *a, int best) {
   static const double same = 1e-3;
   const HlEgraphCandidate *b = &c->report->candidate[best];
@@ -233,7 +251,7 @@ static bool is_better(const Candidates *c, const HlEgraphCandidate *a, int best)
   if (c->options->measure || (best == 0 && least > 0))
     return a->seconds < b->seconds * (best == 0 ? 1 - least : 1);
   return a->seconds < b->seconds * (1 - same) ||
-         (a->seconds <= b->seconds * (1 + same) && a->price < b->price * (1 - same));
+         (a->seconds <= b->seconds * (1 + same) && a->work < b->work * (1 - same));
 }
 
 static bool choose(Candidates *c) {
