@@ -70,8 +70,8 @@ EXAMPLES := flax==0.12.8 optax==0.2.8 equinox==0.13.8 nbclient==0.11.0 ipykernel
 # An editor's side of the language server protocol, for the tests.
 CLIENT := pygls==2.0.0
 
-# What environments of hilo.env are.
-GYMNASIUM := gymnasium==1.4.0
+# What environments of hilo.env are, and what docs/env.md draws with.
+GYMNASIUM := gymnasium==1.4.0 matplotlib==3.10.7
 
 venv: $(BUILD)/venv/jax-$(JAX)-examples-client-gymnasium
 

@@ -135,7 +135,7 @@ class Gymnasium(unittest.TestCase):
     times = hilo.games.measure(MODULE, runs=8)
     self.assertEqual(times["runs"], 8)
     self.assertTrue(0 < times["low"] <= times["median"] <= times["high"])
-    other = hilo.Module(str(hilo.Module(MODULE)).replace(" tanh(", " sine("))
+    other = hilo.Module(str(hilo.Module(MODULE)).replace(" tanh(", " cosine("))
     self.assertFalse(hilo.games.validate(MODULE, other)["equal"])
 
 
