@@ -77,7 +77,7 @@ typedef struct HlValidated {
   HlMismatch mismatch;
 } HlValidated;
 // Whether both modules give the same results, all of them, on inputs made up such that the first can do with them what it does
-// (hl_fake_args: indices in range, random keys, loops that end): by the interpreter. False after reporting.
+// (hl_fake_args: indices in range, random keys, loops that end; integers of all sizes, and every second time small ones): by the interpreter. False after reporting.
 bool hl_validate(HlCx *cx, const HlModule *before, const HlModule *after, const HlValidateOptions *options,
                  HlValidated *out);
 

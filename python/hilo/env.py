@@ -322,11 +322,12 @@ def _graph(arrays: ArrayDict) -> tuple[np.ndarray, np.ndarray]:
 
 
 def to_pyg(arrays: ArrayDict) -> Any:
-  """A torch_geometric.data.Data of an observation: x, edge_index, and every array under its name."""
+  """A torch_geometric.data.Data of an observation: x, edge_index (from, to), and every array under its name."""
   import torch
   from torch_geometric.data import Data
   x, edges = _graph(arrays)
-  return Data(x=torch.from_numpy(x), edge_index=torch.from_numpy(edges), **to_torch(arrays))
+  fields = {"tpu_edge_index" if name == "edge_index" else name: a for name, a in to_torch(arrays).items()}
+  return Data(x=torch.from_numpy(x), edge_index=torch.from_numpy(edges), **fields)
 
 
 def to_dgl(arrays: ArrayDict) -> Any:

@@ -50,12 +50,27 @@ static bool compare_leaves(HlCx *cx, HlArena *arena, const Side *a, const Side *
   return true;
 }
 
+// Integers of which the program wishes nothing are made up of any size, and most labels, lengths and keys are not: of every second
+// input those are small.
+static void tame(HlLiteral *value) {
+  enum { LARGE = 1 << 16, SMALL = 5 };
+  for (int k = 0; value->shape->dtype == HL_TUPLE && k < value->shape->rank; k++)
+    tame(value->element[k]);
+  for (int64_t k = 0; hl_is_integral(value->shape->dtype) && k < value->n; k++) {
+    const int64_t v = hl_literal_i64(value, k);
+    if (v >= LARGE || v <= -LARGE)
+      hl_literal_set_i64(value, k, (int64_t)((uint64_t)v % SMALL));
+  }
+}
+
 static bool validate_once(HlCx *cx, Side *a, Side *b, const HlValidateOptions *o, uint64_t seed,
-                          HlValidated *out) {
+                          bool small, HlValidated *out) {
   HlArena *arena = hl_arena_new();
   const int n = a->m->entry->n_params;
   HlLiteral **args = HL_ARRAY(arena, HlLiteral *, n + 1);
   bool ok = hl_fake_args(cx, a->m, seed, args);
+  for (int k = 0; ok && small && k < n; k++)
+    tame(args[k]);
   ok = ok && run_side(cx, arena, a, args) && run_side(cx, arena, b, args) &&
        compare_leaves(cx, arena, a, b, o, out);
   drop(args, n);
@@ -75,7 +90,7 @@ bool hl_validate(HlCx *cx, const HlModule *before, const HlModule *after,
     return hl_error(cx, (HlPos){0}, "one module has %d parameters, the other %d",
                     before->entry->n_params, after->entry->n_params);
   for (int k = 0; k < (o->inputs > 0 ? o->inputs : 3) && out->equal; k++) {
-    if (!validate_once(cx, &a, &b, o, o->seed + (uint64_t)k, out))
+    if (!validate_once(cx, &a, &b, o, o->seed + (uint64_t)k, k % 2 == 1, out))
       return false;
     out->inputs++;
     if (!out->equal)
