@@ -110,8 +110,13 @@ rewrite before.hlo --policy=nobody
 rewrite before.hlo --policy=none --record=game.json
 rewrite dir --policy=none
 rewrite two.hlo --policy=none
+rewrite before.hlo --saturate --validate
+rewrite before.hlo typo.hlo nothing.hlo --saturate --rounds=1 --extract=random --fast-math
+rewrite before.hlo --saturate --rules=nothing-like-that
+rewrite before.hlo --saturate --extract=nobody
 rewrite --list-envs
 rewrite --list-policies
+rewrite --list-laws
 replay game.json --validate
 replay game.json --program=out.hlo
 replay before.hlo

@@ -1,6 +1,7 @@
 // hilo rewrite: what passes could rewrite, chosen one by one: by a player, by hand, or all equalities at once.
 #include <string.h>
 
+#include "base/number.h"
 #include "cli/form.h"
 #include "cli/json.h"
 #include "cli/load.h"
@@ -38,6 +39,19 @@ static int list_policies(const Cli *cli) {
   HlBuf out = {0};
   for (int k = 0; hl_policy_at(k); k++)
     list_row(cli, &out, hl_policy_at(k)->name, hl_policy_at(k)->meaning);
+  return json_print_table(cli, &out);
+}
+
+static int list_laws(const Cli *cli) {
+  HlBuf out = {0};
+  int n;
+  const HlEgraphRule *rules = hl_egraph_rules(&n);
+  for (int k = 0; k < n; k++) {
+    char meaning[256];
+    base_snprintf(meaning, sizeof meaning, "%s%s%s%s", rules[k].rule.law, *rules[k].rule.when ? "; " : "",
+                  rules[k].rule.when, rules[k].exact ? "" : "; rounds otherwise");
+    list_row(cli, &out, rules[k].rule.name, meaning);
+  }
   return json_print_table(cli, &out);
 }
 
@@ -135,6 +149,8 @@ static int run(Cli *cli) {
     return list_envs(cli);
   if (cli_flag(cli, "--list-policies"))
     return list_policies(cli);
+  if (cli_flag(cli, "--list-laws"))
+    return list_laws(cli);
   Rewrite plan = {.arena = hl_arena_new()};
   const int status = read_plan(cli, &plan) ? run_files(cli, &plan)
                                            : cli_worse(cli_flush(cli), CLI_USAGE);
@@ -158,6 +174,7 @@ static const CliOption options[] = {
     {"--to", "FORM", "the form of the module, as of 'hilo convert' (default: by OUT's name, else text)"},
     {"--list-envs", NULL, "what environments there are"},
     {"--list-policies", NULL, "what players there are"},
+    {"--list-laws", NULL, "own rules of --saturate"},
     CLI_MODULE_OPTION,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},

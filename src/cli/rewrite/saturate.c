@@ -164,6 +164,7 @@ static void report_json(HlBuf *out, const HlEgraphReport *r) {
     json_text(out, "how", c->how);
     json_number(out, "price_s", c->price);
     json_number(out, "time_s", c->seconds);
+    json_number(out, "work", c->work);
     json_int(out, "kernels", c->kernels);
     json_int(out, "instructions", c->instructions);
     json_bool(out, "taken", c->taken);
@@ -194,11 +195,16 @@ bool rewrite_saturate(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **res
   *result = hl_clone(cli->cx, m);
   bool ok = *result && hl_saturate(cli->cx, *result, &options, arena, &report);
   cli_progress(cli, NULL);
-  if (ok && cli->json)
+  if (ok && cli->json) {
+    json_open(&cli->report, "saturation", '{');
     report_json(&cli->report, &report);
-  else if (ok)
+  } else if (ok) {
     print_report(cli, &report, out);
+  }
+  const bool told = ok;
   ok = ok && rewrite_validate(cli, m, *result, out);
+  if (told && cli->json)
+    json_close(&cli->report, '}');
   hl_arena_free(arena);
   return ok;
 }
