@@ -59,15 +59,15 @@ bool hl_egraph_check(const HlEgraph *eg, const char **why);
 
 // How the best program is chosen. A node's price is a guess of its time on the target, what elementwise ops move between them left out,
 // since that is decided by fusion afterwards; a node used twice is paid once.
-typedef enum HlExtract {
+typedef enum HlEgraphWay {
   HL_EXTRACT_ALL,              // each of these, LOCAL by other prices too, and the best of them
   HL_EXTRACT_GREEDY,           // from operands up, what is shared inside a class's program counted once
   HL_EXTRACT_SHARED,           // prices are divided among as many as used the value in the program before, over some rounds
   HL_EXTRACT_LOCAL,            // from the better of these: one class at a time another node, as long as it gets better
   HL_EXTRACT_EXACT,            // branch and bound; where that takes too long, as LOCAL (HlEgraphReport.exact tells)
   HL_EXTRACT_RANDOM            // any program, by HlEgraphOptions.seed, which is taken whatever it costs: for tests and data sets
-} HlExtract;
-const char *hl_extract_name(HlExtract extract);                  // "greedy"
+} HlEgraphWay;
+const char *hl_egraph_way_name(HlEgraphWay extract);                  // "greedy"
 
 // What is 0 or NULL is as usual.
 typedef struct HlEgraphOptions {
@@ -82,7 +82,7 @@ typedef struct HlEgraphOptions {
   // Seconds that a compiled program takes, instead of hl_times of it: measured, say. Negative: it cannot be told. May be NULL.
   double (*measure)(void *user, const HlModule *compiled);
   double least_gain;                   // how much better than the module as it was a program must be: 0.01, 1%
-  HlExtract extract;
+  HlEgraphWay extract;
   uint64_t seed;                       // of RANDOM
   HlMaybeInt nodes, iterations;        // limits: 100,000 nodes, 12 rounds,
   HlMaybeFloat seconds;                // and 10 s of saturating

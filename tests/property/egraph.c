@@ -548,7 +548,7 @@ static bool is_finite(const HlLiteral *value) {
   return finite;
 }
 
-static HlEgraphOptions options_of(HlExtract how, uint64_t seed, bool inexact) {
+static HlEgraphOptions options_of(HlEgraphWay how, uint64_t seed, bool inexact) {
   return (HlEgraphOptions){.passes = &hl_passes,
                            .pipelines = &hl_pipelines,
                            .inexact = inexact,
@@ -560,14 +560,14 @@ static HlEgraphOptions options_of(HlExtract how, uint64_t seed, bool inexact) {
 }
 
 // One program out of the e-graph of a copy. What rounds otherwise is compared more loosely.
-static void try_program(const Program *p, HlExtract how, uint64_t seed, bool inexact, Tally *tally) {
+static void try_program(const Program *p, HlEgraphWay how, uint64_t seed, bool inexact, Tally *tally) {
   HlModule *copy = hl_clone(p->cx, p->m);
   const HlEgraphOptions options = options_of(how, seed, inexact);
   HlArena *arena = hl_arena_new();
   HlEgraphReport report;
   HlLiteral **actual = calloc((size_t)p->devices + 1, sizeof *actual);
   char what[96];
-  snprintf(what, sizeof what, "%s%s, seed %llu", hl_extract_name(how), inexact ? ", inexact" : "", (unsigned long long)seed);
+  snprintf(what, sizeof what, "%s%s, seed %llu", hl_egraph_way_name(how), inexact ? ", inexact" : "", (unsigned long long)seed);
   bool ok = hl_saturate(p->cx, copy, &options, arena, &report) && hl_verify(p->cx, copy, NULL) &&
             hl_eval(p->cx, copy, &eval_options, p->args, actual);
   if (!ok) {

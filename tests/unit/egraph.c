@@ -284,7 +284,7 @@ static void what_stays_is_untouched(void **state) {
 // Greedy by trees would take two different cheap things; what is shared is cheaper in all.
 static void ways_agree_with_exact(void **state) {
   (void)state;
-  static const HlExtract ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL, HL_EXTRACT_EXACT, HL_EXTRACT_ALL};
+  static const HlEgraphWay ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL, HL_EXTRACT_EXACT, HL_EXTRACT_ALL};
   double price[HL_COUNT_OF(ways)];
   for (int k = 0; k < HL_COUNT_OF(ways); k++) {
     One t = start(integers);

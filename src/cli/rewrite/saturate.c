@@ -9,12 +9,12 @@
 
 // --- Options ----------------------------------------------------------------------------------------
 
-static bool read_way(Cli *cli, HlExtract *out) {
+static bool read_way(Cli *cli, HlEgraphWay *out) {
   const char *word = cli_value(cli, "--extract"), *names[HL_EXTRACT_RANDOM + 1];
   for (int k = 0; k <= HL_EXTRACT_RANDOM; k++) {
-    names[k] = hl_extract_name((HlExtract)k);
+    names[k] = hl_egraph_way_name((HlEgraphWay)k);
     if (word && strcmp(word, names[k]) == 0) {
-      *out = (HlExtract)k;
+      *out = (HlEgraphWay)k;
       return true;
     }
   }

@@ -195,7 +195,7 @@ typedef struct Choice {
   bool exact;                  // none is cheaper
 } Choice;
 // `price` is changed: of what runs regions.
-Choice eg_extract(HlEgraph *eg, HlArena *arena, double *price, HlExtract how);
+Choice eg_extract(HlEgraph *eg, HlArena *arena, double *price, HlEgraphWay how);
 // The cheapest tree of each class, by any prices.
 Choice eg_extract_trees(HlEgraph *eg, HlArena *arena, const double *price);
 // Classes that a region needs under a choice, operands first; in the arena. False: it goes round in a circle.

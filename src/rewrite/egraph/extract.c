@@ -9,7 +9,7 @@
 
 #include "rewrite/egraph/egraph.h"
 
-const char *hl_extract_name(HlExtract extract) {
+const char *hl_egraph_way_name(HlEgraphWay extract) {
   static const char *const names[] = {"all", "greedy", "shared", "local", "exact", "random"};
   return names[extract];
 }
@@ -237,7 +237,7 @@ static double choose_local(const HlEgraph *eg, const double *price, uint32_t reg
 
 // --- Regions ------------------------------------------------------------------------------------------------
 
-static bool starts_from(HlExtract how, HlExtract way) {
+static bool starts_from(HlEgraphWay how, HlEgraphWay way) {
   return how == HL_EXTRACT_ALL || how == way || how == HL_EXTRACT_LOCAL || how == HL_EXTRACT_EXACT;
 }
 
@@ -250,7 +250,7 @@ static void keep_better(const HlEgraph *eg, HlArena *arena, const double *price,
 
 // False: it may not be the cheapest.
 static bool choose_region(HlEgraph *eg, HlArena *arena, const double *price, uint32_t region,
-                          HlExtract how, uint32_t *node) {
+                          HlEgraphWay how, uint32_t *node) {
   choose_trees(eg, region, node);
   if (starts_from(how, HL_EXTRACT_GREEDY)) {
     uint32_t *greedy = copy_of(eg, arena, node);
@@ -284,7 +284,7 @@ Choice eg_extract_trees(HlEgraph *eg, HlArena *arena, const double *price) {
   return choice;
 }
 
-Choice eg_extract(HlEgraph *eg, HlArena *arena, double *price, HlExtract how) {
+Choice eg_extract(HlEgraph *eg, HlArena *arena, double *price, HlEgraphWay how) {
   Choice choice = {.node = HL_ARRAY(arena, uint32_t, eg->classes.n + 1), .exact = true};
   for (int k = 0; k < eg->classes.n; k++)
     choice.node[k] = NONE;

@@ -9,8 +9,6 @@
 #include "hilo/cost.h"
 #include "rewrite/egraph/egraph.h"
 
-enum { MOST_CALLS = 8 };
-
 const PriceModel eg_price_models[EG_PRICE_MODELS] = {
     {"", 0.1, 0.02}, {"traffic", 0.5, 0.01}, {"fewest", 0.02, 0.5}};
 
@@ -56,32 +54,56 @@ static double weighed(const HlTarget *t, const PriceModel *model, const HlInst *
   return launch + fmax(computing, traffic);
 }
 
-// What it calls counts as one operation a node of it.
-static double price_of(const HlEgraph *eg, const Node *node, const HlTarget *target,
-                       const PriceModel *model, HlArena *arena) {
-  const HlMark mark = hl_arena_mark(arena);
-  HlInst inst = *eg_symbol(eg, node)->proto;
-  HlInst *shown = HL_ARRAY(arena, HlInst, node->n + 1);
-  HlComp comps[MOST_CALLS] = {0};
-  HlCall calls[MOST_CALLS] = {0};
-  HlCost costs[MOST_CALLS] = {0};
-  inst.n_operands = node->n;
-  inst.operands = HL_ARRAY(arena, HlInst *, node->n + 1);
-  for (uint32_t k = 0; k < node->n; k++) {
-    shown[k] = *eg_symbol(eg, &eg->nodes.at[eg_class(eg, eg_operands(eg, node)[k])->first])->proto;
-    shown[k].shape = eg_class(eg, eg_operands(eg, node)[k])->shape;
-    inst.operands[k] = &shown[k];
+// Nodes as instructions, in the home module under a mark: what costs ask.
+typedef struct Pricing {
+  const HlEgraph *eg;
+  const HlTarget *target;
+  const PriceModel *model;
+  HlArena *arena, *scratch;    // scratch: of one node
+  HlComp *comp;
+  HlComp **callee;             // by region; NULL: not asked for yet
+  HlCost *costs;               // by id of the computation
+  Map params;                  // of each shape one
+} Pricing;
+
+static HlInst *param_of(Pricing *p, const HlShape *shape) {
+  HlInst *param = map_get_ptr(&p->params, shape);
+  if (!param) {
+    param = hl_parameter_new(p->comp, p->comp->n_params, shape, p->eg->plain);
+    map_put_ptr(&p->params, shape, param);
   }
-  inst.n_calls = node->n_regions < MOST_CALLS ? (uint16_t)node->n_regions : MOST_CALLS;
-  inst.calls = calls;
-  for (int k = 0; k < inst.n_calls; k++) {
-    comps[k].id = (uint32_t)k;
-    calls[k].comp = &comps[k];
-    costs[k].flops = eg->regions.at[eg_regions_of(eg, node)[k]].price;
+  return param;
+}
+
+// A computation that counts as one operation a node of the region.
+static HlComp *callee_of(Pricing *p, uint32_t region) {
+  if (!p->callee[region]) {
+    p->callee[region] = hl_comp_new(p->eg->home, "callee", 6);
+    p->costs[p->callee[region]->id].flops = p->eg->regions.at[region].price;
   }
-  const HlCost cost = hl_cost_inst_by(&inst, costs);
-  const double price = weighed(target, model, &inst, &cost);
-  hl_arena_release(arena, mark);
+  return p->callee[region];
+}
+
+static double price_of(Pricing *p, const Node *node) {
+  const HlMark mark = hl_arena_mark(p->scratch);
+  const HlInst *proto = eg_symbol(p->eg, node)->proto;
+  HlInst **operands = HL_ARRAY(p->scratch, HlInst *, node->n + 1);
+  HlComp **calls = HL_ARRAY(p->scratch, HlComp *, node->n_regions + 1);
+  for (uint32_t k = 0; k < node->n; k++)
+    operands[k] = param_of(p, eg_class(p->eg, eg_operands(p->eg, node)[k])->shape);
+  for (uint32_t k = 0; k < node->n_regions; k++)
+    calls[k] = callee_of(p, eg_regions_of(p->eg, node)[k]);
+  if (proto->op == HL_OP_PARAMETER) {
+    hl_arena_release(p->scratch, mark);
+    return LEAST;
+  }
+  HlInst *inst = hl_inst_new(p->comp, (HlOp)proto->op, proto->shape, p->eg->plain, (int)node->n, operands);
+  hl_copy_attrs(inst, proto);
+  if (node->n_regions > 0)
+    hl_set_calls(inst, (int)node->n_regions, calls);
+  const HlCost cost = hl_cost_inst_by(inst, p->costs);
+  const double price = weighed(p->target, p->model, inst, &cost);
+  hl_arena_release(p->scratch, mark);
   return price > LEAST ? price : LEAST;
 }
 
@@ -129,11 +151,20 @@ double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target, co
   for (int r = 0; r < eg->regions.n; r++)  // of the regions that are named only: how much they compute
     if (!eg->regions.at[r].is_live)
       eg->regions.at[r].price = operations[r];
+  const HlEditMark mark = hl_mark(eg->home);
+  Pricing p = {.eg = eg, .target = target, .model = model, .arena = hl_arena_new(), .scratch = hl_arena_new()};
+  p.params.arena = p.arena;
+  p.comp = hl_comp_new(eg->home, "priced", 6);
+  p.callee = HL_ARRAY(p.arena, HlComp *, eg->regions.n + 1);
+  p.costs = HL_ARRAY(p.arena, HlCost, (int)eg->home->next_comp_id + eg->regions.n + 1);
   for (int k = 0; k < eg->nodes.n; k++) {
     const Node *node = &eg->nodes.at[k];
     if (!node->dead && !is_control(eg, node))
-      price[k] = price_of(eg, node, target, model, arena);
+      price[k] = price_of(&p, node);
   }
+  hl_undo(eg->home, mark);
+  hl_arena_free(p.arena);
+  hl_arena_free(p.scratch);
   eg_price_control(eg, price);
   return price;
 }

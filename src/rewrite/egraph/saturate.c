@@ -186,7 +186,7 @@ static bool is_known(const Candidates *c, uint64_t hash) {
   return false;
 }
 
-static bool add_candidate(Candidates *c, HlExtract how, const char *name, double *prices) {
+static bool add_candidate(Candidates *c, HlEgraphWay how, const char *name, double *prices) {
   double start = hl_now();
   const int k = c->report->n_candidates;
   const Choice choice = eg_extract(c->eg, c->arena, prices, how);
@@ -238,7 +238,7 @@ static bool take_any(Candidates *c) {
   for (int k = 0; k < eg->nodes.n; k++)
     prices[k] = 0.01 + hl_rng_unit(&rng);
   const Choice choice = eg_extract_trees(eg, c->arena, prices);
-  new_candidate(c, hl_extract_name(HL_EXTRACT_RANDOM), 0)->taken = true;
+  new_candidate(c, hl_egraph_way_name(HL_EXTRACT_RANDOM), 0)->taken = true;
   return eg_emit(eg, &choice);
 }
 
@@ -265,13 +265,13 @@ static bool choose(Candidates *c) {
   report->candidate = HL_ARRAY(c->arena, HlEgraphCandidate, MOST_CANDIDATES);
   c->hash[0] = hl_graph_hash(eg->module);
   HlEgraphCandidate *first = new_candidate(c, "as it was", 0);
-  static const HlExtract ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL,
+  static const HlEgraphWay ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL,
                                    HL_EXTRACT_EXACT};
-  const HlExtract how = c->options->extract;
+  const HlEgraphWay how = c->options->extract;
   bool ok = price(c, first);  // with nothing between it and those it is measured beside
   for (int k = 0; ok && k < HL_COUNT_OF(ways); k++)
     if (how == HL_EXTRACT_ALL || how == ways[k])
-      ok = add_candidate(c, ways[k], hl_extract_name(ways[k]), prices);
+      ok = add_candidate(c, ways[k], hl_egraph_way_name(ways[k]), prices);
   for (int k = 1; ok && k < EG_PRICE_MODELS && how == HL_EXTRACT_ALL; k++)
     ok = add_candidate(c, HL_EXTRACT_LOCAL, eg_price_models[k].name,
                        eg_prices(eg, c->arena, c->target, &eg_price_models[k]));
