@@ -136,6 +136,10 @@ bool hilo_core_env_replay(HiloCall *call, const char *path, const HiloModule *m)
 bool hilo_core_validate(HiloCall *call, const HiloModule *before, const HiloModule *after, const char *options);
 // {"median", "low", "high", "mean", "best", "compile", "runs"}; options: {"warm_up", "runs", "threads", "seconds", "seed": number}.
 bool hilo_core_measure(HiloCall *call, const HiloModule *m, const char *options);
+// A random module that is valid and runs; options: {"seed", "instructions", "parameters", "size": number, "loops": bool}.
+HiloModule *hilo_core_generate(HiloCall *call, const char *options);
+// The arrays of a form ("tpugraphs-v1") of a module: an environment to observe, of which nothing else may be asked. NULL after reporting.
+HiloEnv *hilo_core_observe(HiloCall *call, const HiloModule *m, const char *form);
 
 // --- Batches ---
 // Options: {"threads", "seed": number}; observed is what `env` observes.

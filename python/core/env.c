@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "call.h"
 #include "hilo/batch.h"
+#include "hilo/generate.h"
 #include "hilo/trajectory.h"
 #include "tool/env/env.h"
 #include "tool/json.h"
@@ -513,6 +514,35 @@ static bool run_measure(Job *job) {
 
 bool hilo_core_measure(HiloCall *call, const HiloModule *m, const char *options) {
   return job_run(call, &(Job){.run = run_measure, .m = m}, options);
+}
+
+// --- Data -------------------------------------------------------------------------------------------
+
+static bool run_generate(Job *job) {
+  job->made = hl_generate(job->cx, &(HlGenerateOptions){.seed = (uint64_t)job_int(job, "seed"),
+                                                        .instructions = (int)job_int(job, "instructions"),
+                                                        .parameters = (int)job_int(job, "parameters"),
+                                                        .size = job_int(job, "size"),
+                                                        .loops = job_flag(job, "loops")});
+  return job->made;
+}
+
+HiloModule *hilo_core_generate(HiloCall *call, const char *options) {
+  return run_making(call, &(Job){.run = run_generate}, options);
+}
+
+static bool run_observe(Job *job) {
+  const HlObservation *form = hl_observation_find(hl_str(job->text));
+  if (!form)
+    return hl_error(job->cx, (HlPos){0}, "unknown observation '%s'", job->text);
+  HiloEnv *e = env_alloc();
+  e->observer = hl_observer_new(form);
+  job->made = e;
+  return hl_observe(job->cx, e->observer, job->m, hl_target_of_module(job->m));
+}
+
+HiloEnv *hilo_core_observe(HiloCall *call, const HiloModule *m, const char *form) {
+  return run_making(call, &(Job){.run = run_observe, .m = m, .text = form}, NULL);
 }
 
 // --- Tables -----------------------------------------------------------------------------------------
