@@ -57,7 +57,7 @@ static double measure(const DotPlan *plan, CpuTeam *team, const void *a, const v
   for (int times = 1; whole < 0.4;) {
     const double start = now();
     for (int k = 0; k < times; k++)
-      dot_run(plan, team, a, b, c, NULL);
+      dot_run(plan, team, a, b, c, NULL, NULL);
     const double took = now() - start;
     whole += took;
     best = took / times < best ? took / times : best;

@@ -29,13 +29,20 @@ HlCallTarget hl_call_named(const char *name) {
   return HL_CALL_OTHER;
 }
 
+// A call that says something of its operand has one, or it is any call: nothing asks how many a valid module gives it.
+static bool has_meaning(const HlInst *inst, HlCallTarget target) {
+  return inst->n_operands > 0 || (hl_call_info[target].traits & (SAME | BORDER)) == 0;
+}
+
 HlCallTarget hl_call_target(const HlInst *inst) {
-  return inst->op == HL_OP_CUSTOM_CALL ? hl_call_named(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET))
-                                       : HL_CALL_OTHER;
+  const HlCallTarget target = inst->op == HL_OP_CUSTOM_CALL
+                                  ? hl_call_named(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET))
+                                  : HL_CALL_OTHER;
+  return has_meaning(inst, target) ? target : HL_CALL_OTHER;
 }
 
 bool hl_is_call(const HlInst *inst, HlCallTarget target) {
-  return inst->op == HL_OP_CUSTOM_CALL &&
+  return inst->op == HL_OP_CUSTOM_CALL && has_meaning(inst, target) &&
          strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), hl_call_info[target].name) == 0;
 }
 

@@ -126,7 +126,8 @@ static bool custom_call(const HlInst *inst, HlFactors *rule) {
   if (hl_call_has(inst, HL_CALL_POINTWISE) && inst->n_operands >= 1 &&
       hl_shape_is_array(inst->shape) && inst->operands[0]->shape->rank == inst->shape->rank)
     return hl_factors_like_result(inst, rule);
-  if (hl_is_call(inst, HL_CALL_TOPK) && inst->operands[0]->shape->rank > 0)
+  if (hl_is_call(inst, HL_CALL_TOPK) && inst->n_operands > 0 &&
+      inst->operands[0]->shape->rank > 0)
     return hl_factors_leading(inst, inst->operands[0]->shape->rank - 1, rule);
   return false;
 }

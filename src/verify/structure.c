@@ -74,6 +74,34 @@ static bool check_calls(Verify *v, const HlInst *inst) {
   return true;
 }
 
+// How many parameters what it calls must have: -1 means any number.
+static int n_params_wanted(const HlInst *inst) {
+  const int n = (int)inst->n_operands;
+  switch (inst->op) {
+  case HL_OP_FUSION:
+  case HL_OP_CALL:
+  case HL_OP_MAP:
+  case HL_OP_REDUCE:
+  case HL_OP_REDUCE_WINDOW: return n;
+  case HL_OP_SCATTER: return n - 1;
+  case HL_OP_SORT: return 2 * n;
+  case HL_OP_WHILE:
+  case HL_OP_CONDITIONAL: return 1;
+  case HL_OP_SELECT_AND_SCATTER: return 2;
+  default: return -1;
+  }
+}
+
+bool verify_params(Verify *v, const HlInst *inst) {
+  const int wanted = n_params_wanted(inst);
+  for (int k = 0; k < inst->n_calls && wanted >= 0; k++)
+    if (hl_called(inst, k)->n_params != wanted)
+      return hl_inst_error(v->cx, inst, "arguments of computation %s: it takes %d, %s gives %d",
+                           hl_called(inst, k)->name->text, hl_called(inst, k)->n_params,
+                           hl_op_text((HlOp)inst->op), wanted);
+  return true;
+}
+
 // What is found on the one walk over all instructions.
 typedef struct Walk {
   const HlInst **named;  // who has a name, by index of the symbol

@@ -23,7 +23,7 @@ static bool verify_callers(Verify *v) {
   bool ok = true;
   for (const HlComp *comp = v->m->first; comp != NULL; comp = comp->next)
     for (const HlInst *inst = comp->first; inst != NULL; inst = inst->next)
-      ok &= inst->n_calls == 0 || verify_shape(v, inst);
+      ok &= verify_params(v, inst);
   return ok;
 }
 

@@ -28,6 +28,8 @@ typedef struct Verify {
 
 // structure.c: that the graph is one: edges, parameters, roots, names, callers, schedules.
 bool verify_structure(Verify *v);
+// That what an instruction calls has as many parameters as it gives arguments; shape inference says the same, and more.
+bool verify_params(Verify *v, const HlInst *inst);
 // layout.c: that every layout is one, and every shape can be counted.
 bool verify_layouts(Verify *v, const HlInst *inst);
 // shape.c: the written shape against the rule of the op, and the types of the operands.

@@ -1,5 +1,5 @@
 // What the verifier accepts, no pass crashes on: small random modules, one for each kind of instruction, with a number, a
-// list, a type, a layout or an attribute of that instruction damaged. Most are refused, which must come with a
+// list, a type, a layout, an attribute, an operand, a called computation or the opcode of that instruction damaged. Most are refused, which must come with a
 // located error; on each of the others every pass and pipeline runs, for both targets, in a process of its own.
 //
 //   property_refusals [N [SEED [OP]]]     N damages a kind (default 4, or HILO_ITERATIONS), from seed 1; of one kind only
@@ -115,6 +115,28 @@ static bool is_attribute(const HlBuf *text, Line line, size_t at, size_t *to) {
   return true;
 }
 
+static bool is_name_char(char c) {
+  return is_word(c) || c == '.' || c == '-';
+}
+
+// "%name" of something else: an operand, a computation.
+static bool is_name(const HlBuf *text, Line line, size_t at, size_t *to) {
+  if (text->at[at] != '%')
+    return false;
+  for (*to = at + 1; *to < line.to && is_name_char(text->at[*to]); ++*to) {
+  }
+  return *to + 2 >= line.to || memcmp(text->at + *to, " = ", 3) != 0;
+}
+
+// The opcode, behind the type.
+static bool is_opcode(const HlBuf *text, Line line, size_t at, size_t *to) {
+  if (at < line.from + 2 || text->at[at - 1] != ' ' || !strchr("]})", text->at[at - 2]))
+    return false;
+  for (*to = at; *to < line.to && is_name_char(text->at[*to]); ++*to) {
+  }
+  return *to > at && *to < line.to && text->at[*to] == '(';
+}
+
 static void damage_number(HlRng *rng, HlBuf *text, Line at) {
   static const char *const numbers[] = {"0",
                                         "1",
@@ -157,12 +179,36 @@ static void damage_layout(HlRng *rng, HlBuf *text, Line at) {
   splice(text, at.to, at.to, ends[hl_rng_below(rng, HL_COUNT_OF(ends))]);
 }
 
+// It goes, with a comma beside it, or comes twice, or is another one of the module.
+static void damage_name(HlRng *rng, HlBuf *text, Line at) {
+  const int64_t way = hl_rng_below(rng, 3);
+  const bool comma_before = at.from >= 2 && memcmp(text->at + at.from - 2, ", ", 2) == 0,
+             comma_behind = memcmp(text->at + at.to, ", ", 2) == 0;
+  Line other = at;
+  if (way == 0) {
+    splice(text, at.from - (comma_before ? 2 : 0), at.to + (!comma_before && comma_behind ? 2 : 0),
+           "");
+  } else if (way == 1 || pick_place(rng, text, (Line){0, text->n}, is_name, &other)) {
+    const Line from = way == 1 ? at : other;
+    HlBuf name = {0};
+    hl_buf_puts(&name, way == 1 ? ", " : "");
+    hl_buf_add(&name, text->at + from.from, from.to - from.from);
+    splice(text, way == 1 ? at.to : at.from, at.to, name.at);
+    hl_buf_free(&name);
+  }
+}
+
+static void damage_opcode(HlRng *rng, HlBuf *text, Line at) {
+  splice(text, at.from, at.to, hl_op_text((HlOp)hl_rng_below(rng, HL_OP_COUNT)));
+}
+
 static void damage(HlRng *rng, HlBuf *text, HlOp op) {
   static const struct {
     Find *find;
     void (*damage)(HlRng *, HlBuf *, Line);
   } ways[] = {{is_number, damage_number}, {is_number, damage_number}, {is_list, damage_list},
-              {is_type, damage_type},     {is_list, damage_layout},   {is_attribute, NULL}};
+              {is_type, damage_type},     {is_list, damage_layout},   {is_attribute, NULL},
+              {is_name, damage_name},     {is_name, damage_name},     {is_opcode, damage_opcode}};
   for (int tries = 0; tries < 8; tries++) {
     const Line line = pick_line(rng, text, op);
     const int64_t way = hl_rng_below(rng, HL_COUNT_OF(ways));

@@ -2,7 +2,7 @@
 
   compare_refusals.py [--number N] [--seed S] [--limit M] [--verifier] [-v]
 
-For each kind of instruction N modules are damaged: a number, a list, a type, a layout, an attribute. Those that hilo accepts XLA
+For each kind of instruction N modules are damaged: a number, a list, a type, a layout, an attribute, an operand, a called computation, the opcode. Those that hilo accepts XLA
 must read, give back as a proto and read from that; and compile, where it compiles the whole module. Where HILO_NEWEST_PYTHON has
 XLA's CUDA plugin, the newest verifier must accept them, too (verifier.py); with --verifier only that is asked: 1,000 a kind are
 some 20,000 questions, an hour of one core.

@@ -270,7 +270,8 @@ static bool make_kernel(Find *f) {
   k->dim = v->dim;
   k->stride = f->stride;
   k->kernel = (CpuKernel){&cpu_kind_epilogue, f->n_sources + 1,
-                          dot_seconds(k->plan) + 0.5e-9 * (double)hl_shape_elements(v)};
+                          dot_seconds(k->plan) + 0.5e-9 * (double)hl_shape_elements(v),
+                          dot_held_bytes(k->plan)};
   f->chain->kernel = &k->kernel;
   return true;
 }
@@ -339,7 +340,7 @@ static bool run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, con
   Job job = {k, buffer};
   const DotEpilogue epilogue = {run_block, &job, k->box->scratch};
   return dot_run(k->plan, team, buffer[k->operand[0]], buffer[k->operand[1]], buffer[k->result],
-                 &epilogue);
+                 &epilogue, kernel->held > 0 ? buffer[kernel->n_buffers] : NULL);
 }
 
 static void print(HlBuf *out, const CpuKernel *kernel) {

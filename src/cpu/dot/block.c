@@ -10,7 +10,8 @@
 //           a tile
 //     combine the parts of complex numbers, run the epilogue, convert, store
 //
-// What several chunks need of an operand is packed before, by all threads: of B `span` columns at a time, or all of A.
+// What several chunks need of an operand is packed before, by all threads: of B `span` columns at a time, or all of A. An operand
+// that is the same from run to run is packed whole in the first one.
 
 #include <string.h>
 
@@ -21,6 +22,7 @@ typedef struct Run {
   const char *operand[2];  // of the plan's sides
   char *c;
   const DotEpilogue *epilogue;
+  const char *packed[2];  // panels of all batches, made before; NULL: of this operand there are none
   const char *shared[2];  // panels of the rows and columns below; NULL: each chunk packs for itself
   int64_t batch, batches;  // what is made now: so many batches from one on, and of each
   int64_t first, columns;  // columns [first, first + columns)
@@ -93,10 +95,9 @@ static const char *operand_at(const Run *run, int which, int64_t batch) {
          dot_offset(&run->p->batch, side->array, batch) * hl_dtype_bytes(side->dtype);
 }
 
-// A constant's, packed when the kernel was made.
-static Panels kept(const DotPlan *p, const DotSide *side, int64_t batch) {
-  const int64_t bytes = dot_packed_bytes(p, side, side->n, p->kc) * p->blocks;
-  return (Panels){side->packed + batch * bytes, 0, side->n};
+static Panels packed_before(const Run *run, int which, int64_t batch) {
+  const DotSide *side = &run->p->side[which];
+  return (Panels){run->packed[which] + batch * dot_whole_bytes(run->p, side), 0, side->n};
 }
 
 // Where it lies: words are elements.
@@ -114,8 +115,8 @@ static Panels packed_rows(const Run *run, int64_t batch, int64_t first, int64_t 
                           const DotScratch *s) {
   const DotPlan *p = run->p;
   const DotSide *side = &p->side[0];
-  if (side->packed)
-    return kept(p, side, batch);
+  if (run->packed[0])
+    return packed_before(run, 0, batch);
   if (run->shared[0])
     return (Panels){run->shared[0], 0, side->n};
   for (int64_t block = 0; block < p->blocks && !side->is_direct; block++)
@@ -135,9 +136,9 @@ static Feed columns_of(const Run *run, int64_t batch, int64_t first, int64_t n, 
                        int64_t depth, const DotScratch *s) {
   const DotPlan *p = run->p;
   const DotSide *side = &p->side[1];
-  if (side->packed || run->shared[1]) {
-    const Panels panels =
-        side->packed ? kept(p, side, batch) : (Panels){run->shared[1], run->first, run->columns};
+  if (run->packed[1] || run->shared[1]) {
+    const Panels panels = run->packed[1] ? packed_before(run, 1, batch)
+                                         : (Panels){run->shared[1], run->first, run->columns};
     return feed_of(p, side, &panels, first, block, depth);
   }
   if (side->is_direct && n >= side->width)
@@ -158,7 +159,7 @@ typedef struct Ahead {
 
 static bool packs_strips(const Run *run) {
   const DotSide *side = &run->p->side[1];
-  return !side->packed && !run->shared[1] && !side->is_direct;
+  return !run->packed[1] && !run->shared[1] && !side->is_direct;
 }
 
 // The strip of block `block` of k of columns [first, first + n).
@@ -354,20 +355,52 @@ static bool part_chunk(void *user, int64_t chunk, CpuMember *member) {
 
 // --- The product --------------------------------------------------------------------------------
 
-// Packs what chunks share into memory of the team's.
-static bool pack_shared(Run *run, CpuTeam *team, char *memory) {
+// `to`: by side; NULL: not that one.
+static bool pack_sides(const Run *run, CpuTeam *team, char *const to[2]) {
   const DotPlan *p = run->p;
-  Packing packing = {.run = run};
+  Packing packing = {.run = run, .to = {to[0], to[1]}};
   int64_t bytes = 0;
   for (int which = 0; which < 2; which++)
-    if (p->shared[which]) {
+    if (to[which]) {
       const int64_t lanes = shared_lanes(run, which);
-      run->shared[which] = packing.to[which] = memory + bytes;
       bytes += dot_packed_bytes(p, &p->side[which], lanes, p->kc) * p->blocks;
       packing.chunks[which] = p->blocks * parts_of(lanes, lanes_together(p, which));
     }
   return cpu_parallel(team, packing.chunks[0] + packing.chunks[1], (double)bytes / 8e9, pack_chunk,
                       &packing);
+}
+
+// Packs what chunks share into memory of the team's.
+static bool pack_shared(Run *run, CpuTeam *team, char *memory) {
+  const DotPlan *p = run->p;
+  char *to[2] = {NULL, NULL};
+  for (int which = 0; which < 2; which++)
+    if (p->shared[which]) {
+      run->shared[which] = to[which] = memory;
+      memory += dot_packed_bytes(p, &p->side[which], shared_lanes(run, which), p->kc) * p->blocks;
+    }
+  return pack_sides(run, team, to);
+}
+
+// Finds the panels that are there before, those that are held too, which are made now if nobody has made them.
+static bool find_packed(Run *run, CpuTeam *team, char *held) {
+  const DotPlan *p = run->p;
+  int64_t *is_made = (int64_t *)(void *)held;
+  for (int which = 0; which < 2; which++)
+    run->packed[which] = p->side[which].is_held ? held + p->side[which].held : p->side[which].packed;
+  if (p->held == 0 || *is_made)
+    return true;
+  for (run->batch = 0; run->batch < p->batches; run->batch++) {
+    char *to[2] = {NULL, NULL};
+    for (int which = 0; which < 2; which++)
+      if (p->side[which].is_held)
+        to[which] = held + p->side[which].held + run->batch * dot_whole_bytes(p, &p->side[which]);
+    if (!pack_sides(run, team, to))
+      return false;
+  }
+  run->batch = 0;
+  *is_made = 1;
+  return true;
 }
 
 static bool run_parts(Run *run, CpuTeam *team, double seconds) {
@@ -414,14 +447,14 @@ static bool run_pieces(const DotPlan *p, CpuTeam *team, const char *a, const cha
                 row = dot_round_up(n * 16, LINE), all = dot_round_up(some * (p->pieces + 1), LINE);
   char *sums =
       cpu_team_scratch(team, (size_t)(all + row + n * 8) + (epilogue ? epilogue->scratch : 0));
-  if (!sums || !dot_run(p->piece, team, a, b, sums, NULL))
+  if (!sums || !dot_run(p->piece, team, a, b, sums, NULL, NULL))
     return false;
   const DotLoop *k = &p->k.at[0];
   const int of_a = p->turned ? 1 : 0;
   if (p->rest &&
       !dot_run(p->rest, team, a + done * k->stride[DOT_A] * hl_dtype_bytes(p->side[of_a].dtype),
                b + done * k->stride[DOT_B] * hl_dtype_bytes(p->side[!of_a].dtype),
-               sums + some * p->pieces, NULL))
+               sums + some * p->pieces, NULL, NULL))
     return false;
   for (int64_t piece = 1; piece < p->pieces + (p->rest != NULL); piece++)
     p->add(m * n * parts, sums, sums, sums + some * piece, NULL);
@@ -432,7 +465,7 @@ static bool run_pieces(const DotPlan *p, CpuTeam *team, const char *a, const cha
 }
 
 bool dot_run(const DotPlan *p, CpuTeam *team, const void *a, const void *b, void *c,
-             const DotEpilogue *epilogue) {
+             const DotEpilogue *epilogue, void *held) {
   const int64_t m = p->side[0].n, n = p->side[1].n;
   Run run = {.p = p,
              .operand = {p->turned ? b : a, p->turned ? a : b},
@@ -446,6 +479,8 @@ bool dot_run(const DotPlan *p, CpuTeam *team, const void *a, const void *b, void
     return true;
   if (p->piece)
     return run_pieces(p, team, a, b, c, epilogue);
+  if (!find_packed(&run, team, held))
+    return false;
   return p->shared[0] || p->shared[1] ? run_shared(&run, team) : run_parts(&run, team, p->seconds);
 }
 
@@ -482,6 +517,8 @@ bool dot_alone(const DotPlan *p, const void *a, const void *b, void *c, const vo
   const int64_t m = p->side[0].n, n = p->side[1].n;
   DotScratch s;
   lay_out(&run, memory, &s);
+  run.packed[0] = p->side[0].packed;
+  run.packed[1] = p->side[1].packed;
   run.shared[1] = kept;
   bool ok = true;
   for (int64_t batch = 0; batch < p->batches && ok; batch++)

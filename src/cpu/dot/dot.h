@@ -29,6 +29,8 @@ typedef struct DotProduct {
   DotLoops index[4];  // batch has strides of all three arrays, m of A and C, n of B and C, k of A and B
   // C is what an epilogue makes of its blocks: it stores them itself. `apart`: blocks must not lie where they belong in C.
   bool changed, apart;
+  // By A and B: that operand is the same from run to run, until told otherwise: its panels may be held (dot_held_bytes).
+  bool fixed[2];
 } DotProduct;
 
 // A block of C that is finished but for what the epilogue does: rows x columns of the type that sums are kept in (F32, F64, S32,
@@ -76,9 +78,11 @@ bool dot_is_plain(const HlInst *dot);
 // operand that is always the same, packed here and now if that is worth its memory, or NULL.
 const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *product,
                         const void *const constant[2]);
-// `epilogue` may be NULL. False: no memory, stopped, or the epilogue failed.
+// `epilogue` may be NULL. `held`: memory of dot_held_bytes, aligned to 64, as CpuKernel.held says; NULL where that is 0. False: no
+// memory, stopped, or the epilogue failed.
 bool dot_run(const DotPlan *plan, CpuTeam *team, const void *a, const void *b, void *c,
-             const DotEpilogue *epilogue);
+             const DotEpilogue *epilogue, void *held);
+int64_t dot_held_bytes(const DotPlan *plan);
 double dot_seconds(const DotPlan *plan);  // about, on one thread
 
 // In a chunk of another kernel, on memory of its own: all of the product by the caller alone. `kept`: what dot_keep made of the

@@ -127,10 +127,13 @@ CpuKernel *dot_kernel(CpuMaker *maker, const HlInst *inst, const HlShape *result
   const void *constant[2];
   for (int k = 0; k < 2; k++)
     constant[k] = constant_of(maker->arena, inst->operands[kernel->buffer[k]]);
+  for (int k = 0; k < 2; k++)
+    product.fixed[k] = cpu_is_fixed(maker, inst->operands[kernel->buffer[k]]);
   kernel->plan = dot_plan(maker->arena, maker->level, &product, constant);
   if (!kernel->plan)
     return NULL;
-  kernel->kernel = (CpuKernel){&cpu_kind_dot, (int)inst->n_operands + 1, dot_seconds(kernel->plan)};
+  kernel->kernel = (CpuKernel){&cpu_kind_dot, (int)inst->n_operands + 1, dot_seconds(kernel->plan),
+                               dot_held_bytes(kernel->plan)};
   return &kernel->kernel;
 }
 
@@ -146,6 +149,8 @@ const DotPlan *dot_plan_changed(CpuMaker *maker, const HlInst *dot, const int64_
   product.dtype[DOT_C] = dtype;
   product.changed = true;
   product.apart = apart;
+  for (int k = 0; k < 2; k++)
+    product.fixed[k] = cpu_is_fixed(maker, dot->operands[k]);
   return dot_plan(maker->arena, maker->level, &product, (const void *const[]){NULL, NULL});
 }
 
@@ -156,7 +161,7 @@ static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
 static bool run(const CpuKernel *base, CpuTeam *team, void *const *buffer, const char **why) {
   const Kernel *kernel = (const Kernel *)base;
   return dot_run(kernel->plan, team, buffer[kernel->buffer[0]], buffer[kernel->buffer[1]],
-                 buffer[kernel->buffer[2]], NULL);
+                 buffer[kernel->buffer[2]], NULL, base->held > 0 ? buffer[base->n_buffers] : NULL);
 }
 
 static void print(HlBuf *out, const CpuKernel *base) {

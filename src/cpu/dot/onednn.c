@@ -273,10 +273,13 @@ static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
   }
   if (!takes(k, k->m.size < ROWS ? 0 : ROWS) || !takes(k, k->m.size % ROWS))
     return NULL;
-  k->own = dot_kernel(maker, inst, inst->shape);
+  CpuMaker of_own = *maker;  // which hardly ever runs: nothing is held for it
+  of_own.is_fixed = NULL;
+  k->own = dot_kernel(&of_own, inst, inst->shape);
   if (!k->own)
     return NULL;
-  k->kernel = (CpuKernel){&cpu_kind_onednn, k->own->n_buffers, k->own->seconds};
+  k->kernel = (CpuKernel){
+      .kind = &cpu_kind_onednn, .n_buffers = k->own->n_buffers, .seconds = k->own->seconds};
   return &k->kernel;
 }
 

@@ -321,6 +321,10 @@ static void choose_direct(DotPlan *p) {
       (a->n <= VERY_FEW_ROWS || (a->n <= t->direct_rows && extent(p, b) <= t->direct_bytes));
 }
 
+static bool packs_each_time(const DotSide *side) {
+  return !side->is_direct && !side->packed && !side->is_held;
+}
+
 // How C is cut into chunks, by the sizes alone. Of many rows each chunk has some and all columns: else all rows and some columns,
 // or, where there are few of both, some of both. Products of a batch that are small are not cut.
 static void cut(DotPlan *p) {
@@ -338,9 +342,7 @@ static void cut(DotPlan *p) {
   const int64_t k_bytes = at_least(p->depth, 1) * p->word * p->parts / p->each;
   const int64_t flops = m * n * at_least(p->depth, 1);
   const bool is_small = p->batches >= FEW_CHUNKS && flops <= SMALL;
-  choose_direct(p);
-  const bool packs_a = !p->side[0].is_direct && !p->side[0].packed,
-             packs_b = !p->side[1].is_direct && !p->side[1].packed;
+  const bool packs_a = packs_each_time(&p->side[0]), packs_b = packs_each_time(&p->side[1]);
   int64_t rows = at_most(p->tiles->mc / p->parts, at_least(m / CHUNKS, FEW_ROWS));
   p->bn = at_least(n, 1);
   if (is_small) {
@@ -381,15 +383,28 @@ static double guess_seconds(const DotPlan *p, const DotProduct *q) {
   return b * m * n * k / (rate * p->each) + bytes / 10e9;
 }
 
-// --- Constants ----------------------------------------------------------------------------------
+// --- Constants, and what is the same for some time -----------------------------------------------
 
 // At most so many bytes of a program's memory go to one operand.
 #define WORTH_KEEPING ((int64_t)64 << 20)
 
+static void hold(DotPlan *p, const DotProduct *q) {
+  enum { HEAD = 64 };  // a word that says whether the panels are made
+  for (int which = 0; which < 2; which++) {
+    DotSide *side = &p->side[which];
+    const int64_t bytes = dot_whole_bytes(p, side) * p->batches;
+    side->is_held = q->fixed[side->array] && packs_each_time(side) && p->depth > 0 && bytes > 0 &&
+                    bytes <= WORTH_KEEPING;
+    if (!side->is_held)
+      continue;
+    side->held = p->held > 0 ? p->held : HEAD;
+    p->held = dot_round_up(side->held + bytes, 64);
+  }
+}
+
 static const char *pack_whole(HlArena *arena, const DotPlan *p, const DotSide *side,
                               const char *from) {
-  const int64_t lanes = dot_round_up(side->n, side->width);
-  const int64_t batch = dot_packed_bytes(p, side, lanes, p->kc) * p->blocks;
+  const int64_t batch = dot_whole_bytes(p, side);
   if (batch * p->batches > WORTH_KEEPING || p->depth == 0)
     return NULL;
   char *start = hl_arena_alloc(arena, (size_t)(batch * p->batches) + 64);
@@ -401,7 +416,7 @@ static const char *pack_whole(HlArena *arena, const DotPlan *p, const DotSide *s
     for (int64_t k = 0; k < p->depth; k += p->kc)
       dot_pack(p, side, from + dot_offset(&p->batch, side->array, b) * bytes, 0, side->n, k,
                at_most(p->kc, p->depth - k),
-               packed + b * batch + k / p->kc * dot_packed_bytes(p, side, lanes, p->kc), scratch);
+               packed + b * batch + k / p->kc * dot_packed_bytes(p, side, side->n, p->kc), scratch);
   hl_arena_release(arena, mark);
   return packed;
 }
@@ -414,7 +429,8 @@ static bool wants_pieces(const DotPlan *p, const DotProduct *q) {
   const int64_t m = p->side[0].n, n = p->side[1].n;
   const int64_t chunks = ((m + p->bm - 1) / p->bm) * ((n + p->bn - 1) / p->bn);
   return !q->changed && p->batches == 1 && m * n <= SMALL && chunks < CHUNKS && p->k.n == 1 &&
-         p->depth >= LONG && p->seconds > 4e-4 && !p->side[0].packed && !p->side[1].packed;
+         p->depth >= LONG && p->seconds > 4e-4 && !p->side[0].packed && !p->side[1].packed &&
+         p->held == 0;
 }
 
 // Row-major in the order of the plan's lanes.
@@ -435,6 +451,7 @@ static const DotPlan *plan_piece(HlArena *arena, CpuLevel level, const DotPlan *
   loop[1] = k;
   loop[1].size = length;
   piece.dtype[DOT_C] = p->sum;
+  piece.fixed[DOT_A] = piece.fixed[DOT_B] = false;
   piece.index[DOT_BATCH] = (DotLoops){1, &loop[0]};
   piece.index[DOT_K] = (DotLoops){1, &loop[1]};
   lay_out_lanes(arena, &piece.index[p->turned ? DOT_N : DOT_M], p->side[1].n);
@@ -501,6 +518,8 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
   for (int which = 0; which < 2; which++)
     if (constant[p->side[which].array])
       p->side[which].packed = pack_whole(arena, p, &p->side[which], constant[p->side[which].array]);
+  choose_direct(p);
+  hold(p, &q);
   cut(p);
   cut_k(arena, level, p, &q);
   return p;
@@ -533,6 +552,10 @@ DotBlocks dot_blocks(const DotPlan *p) {
                      .dtype = p->sum};
 }
 
+int64_t dot_held_bytes(const DotPlan *plan) {
+  return plan->held;
+}
+
 double dot_seconds(const DotPlan *plan) {
   return plan->seconds;
 }
@@ -546,7 +569,8 @@ void dot_print(HlBuf *out, const DotPlan *p) {
   if (p->piece)
     hl_buf_printf(out, ", of %lld of k each", (long long)p->length);
   for (int which = 0; which < 2; which++)
-    if (p->side[which].packed)
-      hl_buf_printf(out, ", operand %d packed", p->side[which].array == DOT_A ? 0 : 1);
+    if (p->side[which].packed || p->side[which].is_held)
+      hl_buf_printf(out, ", operand %d packed%s", p->side[which].array == DOT_A ? 0 : 1,
+                    p->side[which].is_held ? " once a loop" : "");
   hl_buf_puts(out, "\n");
 }

@@ -20,6 +20,8 @@ typedef struct DotSide {
   DotPack *pack;
   bool is_direct;          // tiles read it where it lies
   const char *packed;      // a constant: its panels, batch by batch
+  bool is_held;            // the panels are made in the first run, and lie in what is held from `held` on
+  int64_t held;
 } DotSide;
 
 struct DotPlan {
@@ -51,6 +53,7 @@ struct DotPlan {
   const DotPlan *piece, *rest;
   int64_t pieces, length;
   VecFn *add;
+  int64_t held;            // bytes that are held from run to run
   double seconds;
 };
 
@@ -90,6 +93,10 @@ static inline int64_t dot_round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
 }
 int64_t dot_packed_bytes(const DotPlan *p, const DotSide *side, int64_t lanes, int64_t depth);
+// Of all lanes of a batch.
+static inline int64_t dot_whole_bytes(const DotPlan *p, const DotSide *side) {
+  return dot_packed_bytes(p, side, dot_round_up(side->n, side->width), p->kc) * p->blocks;
+}
 size_t dot_pack_scratch(const DotPlan *p);
 // Packs the panels of lanes [first, first + n) for elements [k, k + depth) of k: one panel after the other. `from` is the operand
 // at the batch.

@@ -23,6 +23,10 @@ typedef struct CpuMaker {
   const char *onednn;       // HlCpuOptions.onednn
   const struct OneDnn *opened;  // the library, once it has been looked for (cpu/dot/onednn.c)
   bool has_looked;
+  // Whether the elements of an operand are the same from run to run until the program says otherwise: what takes no part in the turns
+  // of a loop. NULL: none is.
+  bool (*is_fixed)(void *user, const HlInst *operand);
+  void *user;
   const char *name;         // what profilers and debuggers show for it; may be NULL. No kernel depends on it
 } CpuMaker;
 
@@ -44,7 +48,14 @@ struct CpuKernel {
   const CpuKernelKind *kind;
   int n_buffers;
   double seconds;       // about how long it takes on one thread, 0: not known
+  // Bytes of memory that it gets as one buffer more, behind all others, and finds as it left it in the last run, but for the first
+  // 8 bytes: they are 0 when operands that are fixed may have changed. 0: none.
+  int64_t held;
 };
+
+static inline bool cpu_is_fixed(const CpuMaker *maker, const HlInst *operand) {
+  return maker->is_fixed && maker->is_fixed(maker->user, operand);
+}
 
 // The kernel of the first kind that takes the instruction; NULL: none does (or an error, reported).
 const CpuKernel *cpu_kernel_make(CpuMaker *maker, const HlInst *inst);

@@ -10,7 +10,8 @@
 //                                            end:
 //
 // What defines no array and has no effect needs no step: parameters, tuples, bitcasts. A step that no kernel takes is the
-// interpreter's. Before the steps of a loop may stand the whole of it as machine code (cpu/loop). A module that cannot be seen like this is left to it whole, and the reason kept.
+// interpreter's. Before the steps of a loop may stand the whole of it as machine code (cpu/loop). A module that cannot be seen
+// like this is left to it whole, and the reason kept. What a kernel holds for the turns of a loop has memory of its own.
 
 #include <string.h>
 
@@ -19,6 +20,17 @@
 #include "cpu/loop/line.h"
 #include "cpu/program/program.h"
 #include "hilo/op.h"
+
+// What a kernel holds, and the loop at whose end it is forgotten.
+typedef struct Held {
+  int64_t bytes;
+  const HlInst *loop;
+} Held;
+
+typedef struct Turns {
+  struct Turns *outer;
+  const HlInst *loop;
+} Turns;
 
 typedef struct Lower {
   HlCx *cx;
@@ -31,6 +43,9 @@ typedef struct Lower {
   CpuKernels kernels;
   VEC(CpuStep) steps;
   int depth, loops;  // computations, and loops, that we are in
+  struct Turns *turns;  // the innermost of these loops
+  VEC(Held) held;
+  int64_t held_bytes;
 } Lower;
 
 // --- Modules that are left to the interpreter -----------------------------------------------------
@@ -131,6 +146,36 @@ static bool writes_twice(const Lower *l, const HlInst *inst) {
   return false;
 }
 
+// --- What loops leave alone ------------------------------------------------------------------------
+
+// Whether the value goes through the loop's turns unchanged: in its state at some place, and there again at their end.
+static bool passes_through(const Lower *l, const HlInst *loop, uint32_t value) {
+  const HlComp *body = hl_while_body(loop);
+  const uint32_t in = hl_slot(l->flow, body->params[0]), out = hl_slot(l->flow, body->root);
+  for (uint32_t k = 0; k < l->flow->slot_size[in]; k++)
+    if (l->flow->value_at[in + k] == value && l->flow->value_at[out + k] == value)
+      return true;
+  return false;
+}
+
+// The outermost loop all of whose turns see the same elements; NULL: there is none.
+static const HlInst *fixed_in(const Lower *l, const HlInst *operand) {
+  const HlInst *loop = NULL;
+  const uint32_t value = l->flow->value_at[hl_slot(l->flow, operand)];
+  for (const Turns *turns = l->turns; turns && value != HL_NO_VALUE; turns = turns->outer)
+    if (passes_through(l, turns->loop, value))
+      loop = turns->loop;
+    else
+      break;
+  return loop;
+}
+
+static bool is_fixed(void *user, const HlInst *operand) {
+  const int64_t most = (int64_t)128 << 20;
+  const Lower *l = user;
+  return l->held_bytes < most && fixed_in(l, operand) != NULL;
+}
+
 // --- Steps -----------------------------------------------------------------------------------------
 
 static CpuStep *add_step(Lower *l, CpuStepKind kind, const HlInst *inst) {
@@ -152,6 +197,29 @@ static void set_place(Lower *l, CpuStep *step, const HlInst *value) {
   *place = place_at(l, hl_slot(l->flow, value));
   step->place = place;
   step->n_places = 1;
+}
+
+// Gives the step memory that lasts over the turns of the loop in which nothing of what the kernel may rely on changes.
+static void hold(Lower *l, CpuStep *step, int n, const HlInst *const *operand) {
+  if (step->kernel->held == 0)
+    return;
+  const HlInst *loop = NULL;
+  for (const Turns *turns = l->turns; turns && !loop; turns = turns->outer)
+    for (int k = 0; k < n; k++)
+      if (fixed_in(l, operand[k]) == turns->loop)
+        loop = turns->loop;
+  step->held = l->buffers->n + l->held.n;
+  vec_push_in(l->scratch, &l->held, ((Held){step->kernel->held, loop}));
+  l->held_bytes += step->kernel->held;
+}
+
+// At the end of the loop, what was held for it is.
+static void set_ends(Lower *l, CpuStep *unless, const HlInst *loop) {
+  int32_t *end = HL_ARRAY(l->arena, int32_t, l->held.n + 1);
+  for (int k = 0; k < l->held.n; k++)
+    if (l->held.at[k].loop == loop)
+      end[unless->n_ends++] = l->buffers->n + k;
+  unless->ends = end;
 }
 
 static bool same_layout(const HlShape *a, const HlShape *b) {
@@ -199,11 +267,13 @@ static bool lower_plain(Lower *l, const HlInst *inst) {
   CpuStep *step = add_step(l, copies ? STEP_COPY : kernel ? STEP_KERNEL : STEP_INTERPRET, inst);
   step->place = place;
   step->n_places = n;
-  l->program->max_buffers = n > l->program->max_buffers ? n : l->program->max_buffers;
+  if (n + 1 > l->program->max_buffers)
+    l->program->max_buffers = n + 1;
   if (copies) {
     step->bytes = cpu_bytes(inst->shape);
   } else if (kernel) {
     step->kernel = kernel;
+    hold(l, step, (int)inst->n_operands, (const HlInst *const *)inst->operands);
   } else {
     step->why = "no kernel takes it";
     step->keeps = keeps_operands(inst);
@@ -306,6 +376,13 @@ static bool find_chains(Lower *l, const HlComp *comp, Chains *out) {
   return true;
 }
 
+static void hold_of_chain(Lower *l, CpuStep *step, const Chain *chain) {
+  const HlInst **source = HL_ARRAY(l->scratch, const HlInst *, chain->n_sources + 1);
+  for (int k = 0; k < chain->n_sources; k++)
+    source[k] = chain->source[k].inst;
+  hold(l, step, chain->n_sources, source);
+}
+
 static void add_chain(Lower *l, const Chain *chain) {
   CpuPlace *place = HL_ARRAY(l->arena, CpuPlace, chain->n_sources + 1);
   for (int k = 0; k < chain->n_sources; k++)
@@ -320,8 +397,9 @@ static void add_chain(Lower *l, const Chain *chain) {
   step->way = way;
   step->place = place;
   step->n_places = chain->n_sources + 1;
-  if (step->n_places > l->program->max_buffers)
-    l->program->max_buffers = step->n_places;
+  hold_of_chain(l, step, chain);
+  if (step->n_places + 1 > l->program->max_buffers)
+    l->program->max_buffers = step->n_places + 1;
 }
 
 // --- Lines -----------------------------------------------------------------------------------------
@@ -431,6 +509,8 @@ static bool lower_while(Lower *l, const HlInst *inst) {
     return refuse(l, inst, "its state is not in one place: copies are missing");
   const int loop = add_loop(l, inst), head = l->steps.n;
   l->loops += loop < 0;  // the steps of the other ones hardly ever run
+  Turns turns = {l->turns, inst};
+  l->turns = &turns;
   if (hl_cx_n_errors(l->cx) || !enter(l, inst, condition))
     return false;
   const int test = l->steps.n;
@@ -440,7 +520,9 @@ static bool lower_while(Lower *l, const HlInst *inst) {
   add_step(l, STEP_JUMP, inst);
   jump(l, l->steps.n - 1, head);
   jump(l, test, l->steps.n);
+  set_ends(l, &l->steps.at[test], inst);
   l->loops -= loop < 0;
+  l->turns = turns.outer;
   if (loop >= 0) {
     l->steps.at[loop].behind = l->steps.n;
     l->steps.at[loop].n_test = test + 1 - head;
@@ -599,6 +681,14 @@ static void find_places(Lower *l) {
     }
 }
 
+static void list_held(Lower *l) {
+  HlCpuProgram *p = l->program;
+  p->n_kept = l->held.n;
+  p->kept = HL_ARRAY(l->arena, int64_t, l->held.n + 1);
+  for (int k = 0; k < l->held.n; k++)
+    p->kept[k] = l->held.at[k].bytes;
+}
+
 static bool lower(Lower *l, const HlCpuOptions *options) {
   HlCpuProgram *p = l->program;
   if (!p->m->is_scheduled)
@@ -608,7 +698,10 @@ static bool lower(Lower *l, const HlCpuOptions *options) {
     return false;
   l->flow = l->buffers->flow;
   find_places(l);
-  if (!lower_comp(l, p->m->entry) || !cpu_place_memory(l->cx, p, l->buffers, l->place))
+  if (!lower_comp(l, p->m->entry))
+    return false;
+  list_held(l);
+  if (!cpu_place_memory(l->cx, p, l->buffers, l->place))
     return false;
   p->n_steps = l->steps.n;
   p->n_kernels = l->kernels.n;
@@ -627,8 +720,10 @@ bool cpu_lower(HlCx *cx, HlCpuProgram *program, const HlCpuOptions *options) {
                        .level = cpu_level(),
                        .no_emit = options->no_emit,
                        .code = program->code,
-                       .onednn = options->onednn},
+                       .onednn = options->onednn,
+                       .is_fixed = is_fixed},
              .kernels = {scratch, {.arena = scratch}, 0}};
+  l.maker.user = &l;
   cpu_list_leaves(program);
   bool good = lower(&l, options);
   if (!good && program->whole) {

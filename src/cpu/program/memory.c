@@ -155,8 +155,8 @@ static void place_results(HlCpuProgram *p, const HlBuffers *buffers, const CpuPl
 
 bool cpu_place_memory(HlCx *cx, HlCpuProgram *p, const HlBuffers *buffers,
                       const CpuPlace *place_of) {
-  p->n_memories = buffers->n;
-  p->memory = HL_ARRAY(p->arena, CpuMemory, buffers->n + 1);
+  p->n_memories = buffers->n + p->n_kept;
+  p->memory = HL_ARRAY(p->arena, CpuMemory, p->n_memories + 1);
   p->held = HL_ARRAY(p->arena, HlLiteral *, buffers->n + 1);
   for (int k = 0; k < buffers->n; k++) {
     const HlAllocation *a = &buffers->allocation[k];
@@ -171,10 +171,13 @@ bool cpu_place_memory(HlCx *cx, HlCpuProgram *p, const HlBuffers *buffers,
     }
   }
   place_results(p, buffers, place_of);
-  for (int k = 0; k < buffers->n; k++)
+  for (int k = 0; k < p->n_kept; k++)
+    p->memory[buffers->n + k] = (CpuMemory){.kind = MEMORY_FRAME, .donor = -1};
+  for (int k = 0; k < p->n_memories; k++)
     if (p->memory[k].kind == MEMORY_FRAME) {
       p->memory[k].offset = p->frame_bytes;
-      p->frame_bytes += aligned(buffers->allocation[k].size);
+      p->frame_bytes +=
+          aligned(k < buffers->n ? buffers->allocation[k].size : p->kept[k - buffers->n]);
     }
   return true;
 }

@@ -44,11 +44,15 @@ typedef struct CpuStep {
   int32_t n_places;
   const CpuPlace *place;
   union {
-    const CpuKernel *kernel;
+    struct {
+      const CpuKernel *kernel;
+      int32_t held;    // KERNEL: the allocation of what it holds, where it does
+    };
     int64_t bytes;
     struct {
       const int32_t *target;
-      int32_t n_targets;
+      int32_t n_targets, n_ends;
+      const int32_t *ends;  // UNLESS: allocations of what was held for the loop that ends there
     };
     struct {
       const CpuLoop *loop;
@@ -136,8 +140,10 @@ struct HlCpuProgram {
   CpuStep *step;
   int32_t n_steps;
   int64_t n_kernels;
-  CpuMemory *memory;        // by allocation
+  CpuMemory *memory;        // by allocation of the buffer assignment, and behind them one for each of `kept`
   int32_t n_memories;
+  int64_t *kept;            // bytes that steps keep from run to run (CpuKernel.held)
+  int32_t n_kept;
   CpuLeaf *argument, *result;
   int n_arguments, n_results;
   CpuEnding *ending;

@@ -26,6 +26,11 @@ static bool set_bases(const CpuRun *run) {
   return true;
 }
 
+// The kernel that holds it begins anew.
+static void forget(const CpuFrame *frame, int32_t held) {
+  memset(frame->base[held], 0, sizeof(int64_t));
+}
+
 static bool copy_endings(const CpuRun *run) {
   const HlCpuProgram *p = run->program;
   for (int k = 0; k < p->n_endings; k++) {
@@ -83,6 +88,8 @@ static bool compute(const CpuRun *run, const CpuStep *step, int64_t *steps) {
     return cpu_interpret(run->in, step, buffer);
   if (step->kind == STEP_LOOP)
     return run_loop(run, step, steps);
+  if (step->kernel->held > 0)
+    buffer[step->n_places] = run->frame->base[step->held];
   const char *why = NULL;
   return step->kernel->kind->run(step->kernel, run->frame->team, buffer, &why) ||
          failed(run, step, why);
@@ -103,6 +110,8 @@ static int32_t next_step(const CpuRun *run, const CpuStep *step, int32_t at) {
   if (step->kind == STEP_JUMP)
     return step->target[0];
   const int64_t wish = decision(run, step);
+  for (int k = 0; step->kind == STEP_UNLESS && !wish && k < step->n_ends; k++)
+    forget(run->frame, step->ends[k]);
   if (step->kind == STEP_UNLESS)
     return wish ? at + 1 : step->target[0];
   return step->target[wish < 0 || wish >= step->n_targets ? step->n_targets - 1 : wish];
@@ -145,6 +154,8 @@ static bool run_steps(const CpuRun *run) {
   const bool measures = run->frame->measures, traces = run->options->trace;
   const int64_t limit = hl_cx_limits(run->cx)->eval_steps;
   int64_t steps = 0;
+  for (int k = 0; k < p->n_kept; k++)
+    forget(run->frame, p->n_memories - 1 - k);
   for (int32_t at = 0; at < p->n_steps;) {
     const CpuStep *step = &p->step[at];
     base_look();

@@ -14,6 +14,7 @@
 typedef struct Known {
   const HlInst *inst;
   const CpuKernel *kernel;  // NULL: none takes it
+  uint64_t fixed;           // of the operands, as far as bits go
 } Known;
 
 static bool counts(const HlAttr *attr) {
@@ -128,16 +129,24 @@ static const char *name_of(HlArena *arena, const HlInst *inst) {
                          from.line);
 }
 
+static uint64_t fixed_operands(const CpuMaker *maker, const HlInst *inst) {
+  uint64_t fixed = 0;
+  for (uint32_t k = 0; k < inst->n_operands && k < 64; k++)
+    fixed |= (uint64_t)cpu_is_fixed(maker, inst->operands[k]) << k;
+  return fixed;
+}
+
 const CpuKernel *cpu_kernel_of(CpuKernels *kernels, CpuMaker *maker, const HlInst *inst) {
-  const uint64_t hash = hash_inst(inst);
+  const uint64_t fixed = fixed_operands(maker, inst), hash = hl_hash_mix(hash_inst(inst), fixed);
   MapWalk walk = map_walk(&kernels->known, hash);
   for (const Known *known; (known = map_next_ptr(&walk));)
-    if (same_inst(kernels->scratch, known->inst, inst) && same_operands(known->inst, inst))
+    if (known->fixed == fixed && same_inst(kernels->scratch, known->inst, inst) &&
+        same_operands(known->inst, inst))
       return known->kernel;
   Known *known = HL_NEW(kernels->scratch, Known);
   maker->name =
       maker->code && emit_memory_tells(maker->code) ? name_of(kernels->scratch, inst) : NULL;
-  *known = (Known){inst, cpu_kernel_make(maker, inst)};
+  *known = (Known){inst, cpu_kernel_make(maker, inst), fixed};
   kernels->n += known->kernel != NULL;
   map_add(&kernels->known, hash, map_key(known));
   return known->kernel;
