@@ -95,8 +95,9 @@ typedef enum HlRewriteStatus {
   HL_REWRITE_ALREADY_APPLIED
 } HlRewriteStatus;
 const char *hl_rewrite_status_text(HlRewriteStatus status);
-// Both would change an edge between the same two instructions.
-bool hl_proposals_adjacent(const HlProposals *proposals, int a, int b);
+// Of each pair whether both would change an edge between the same two instructions: n * n entries. Those of one rewrite are not
+// adjacent to each other, but each is to itself.
+void hl_proposals_adjacency(const HlProposals *proposals, bool *out);
 // Applies proposals in the order of the list, and prunes. `status` gets what became of each. The proposals are spent. False after reporting: a number
 // is none of a proposal's, and nothing has changed.
 bool hl_proposals_apply(HlCx *cx, HlModule *m, HlProposals *proposals, int n, const int64_t *which, HlRewriteStatus *status);
@@ -106,6 +107,17 @@ HlModule *hl_proposal_original(HlCx *cx, const HlModule *m, const HlProposals *p
 HlModule *hl_proposal_replacement(HlCx *cx, const HlModule *m, const HlProposals *proposals, int k);
 // The uids of the instructions of the first, in the arena.
 int64_t *hl_proposal_uids(HlArena *arena, const HlModule *m, const HlProposals *proposals, int k, int *n);
+
+// --- Parts of modules -------------------------------------------------------------------------------
+
+// A module with `repeat` copies of an instruction, each of which waits for the one before; its operands are parameters, the last copy
+// is the root. The caller's; NULL after reporting.
+HlModule *hl_inst_module(HlCx *cx, const HlInst *inst, int64_t repeat);
+// A module with the operands of an instruction, theirs and so on, `height` deep; what they read is parameters. The caller's; NULL after reporting.
+HlModule *hl_cone_module(HlCx *cx, const HlInst *inst, int64_t height);
+
+// Calls of cuDNN's forward convolutions become convolutions again, which machines without it have kernels for.
+void hl_plain_convolutions(HlModule *m);
 
 #ifdef __cplusplus
 }

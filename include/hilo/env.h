@@ -139,16 +139,20 @@ bool hl_env_apply(HlCx *cx, HlEnv *env, const int *choices, int n, HlEnvStep *ou
 // The same by an action; n is as HlEnvActions says.
 bool hl_env_step(HlCx *cx, HlEnv *env, const int *action, int n, HlEnvStep *out);
 bool hl_env_stop(HlCx *cx, HlEnv *env, HlEnvStep *out);
+// A step in which the passes of `own` do what they do by themselves (of a menu: all passes in their order, once).
+bool hl_env_apply_own(HlCx *cx, HlEnv *env, HlEnvStep *out);
+// The move of another environment of the same module and setting.
+bool hl_env_repeat(HlCx *cx, HlEnv *env, const HlEnv *from, int move, HlEnvStep *out);
 // What the costs and the metric would be; the state stays. Cheaper than a step, since no choices are looked for.
 bool hl_env_try(HlCx *cx, HlEnv *env, const int *choices, int n, HlEnvCosts *costs, double *metric);
-// The same of letting the passes of `own` do what they would do by themselves (of a menu: all passes in their order, once).
+// The same of hl_env_apply_own.
 bool hl_env_try_own(HlCx *cx, HlEnv *env, HlEnvCosts *costs, double *metric);
 
 // The steps of this game so far.
 typedef struct HlEnvMove {
   const int *choices;          // NULL with n = 0
   int n;
-  bool stop;
+  bool stop, own;              // to stop; hl_env_apply_own
   double reward;
   int64_t applied;
   HlEnvCosts costs;            // after it

@@ -133,6 +133,10 @@ int64_t hl_uid(const HlInst *inst);
 // parameters and what is dead do not.
 uint64_t hl_dag_hash(const HlModule *m);
 
+// Arguments of the entry as HloEnv makes them up: floats of 16 to 64 bits and bf16 are drawn from the normal distribution, by the C++
+// library's minstd_rand0 and normal_distribution<double> as GCC has them; all else is 0. The caller's references, n_params of them. False after reporting.
+bool hl_normal_args(HlCx *cx, const HlModule *m, uint32_t seed, HlLiteral **out);
+
 #ifdef __cplusplus
 }
 #endif

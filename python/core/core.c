@@ -65,6 +65,10 @@ void hilo_core_call_free(HiloCall *call) {
   free(call);
 }
 
+void hilo_core_call_clear(HiloCall *call) {
+  hl_cx_clear(call->cx);
+}
+
 const void *hilo_core_output(const HiloCall *call) {
   return call->out.at ? call->out.at : "";
 }

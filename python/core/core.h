@@ -19,6 +19,8 @@ typedef struct HlModule HiloModule;
 typedef struct HlCompiled HiloCompiled;
 typedef struct HlCpuProgram HiloProgram;
 typedef struct HiloResults HiloResults;
+typedef struct HlProposals HiloProposals;
+typedef struct HlFeatures HiloFeatures;
 typedef struct HiloEnv HiloEnv;
 typedef struct HiloBatch HiloBatch;
 
@@ -31,6 +33,7 @@ const char *hilo_core_dtype(int number);
 // that Python has a signal waiting, and ends with an error of the kind "cancelled"; NULL: it does not ask.
 HiloCall *hilo_core_call_new(const int64_t *listen);
 void hilo_core_call_free(HiloCall *call);
+void hilo_core_call_clear(HiloCall *call);           // forgets what was said
 // What was written: its bytes, followed by a NUL, and how many there are. Until the next call.
 const void *hilo_core_output(const HiloCall *call);
 int64_t hilo_core_output_size(const HiloCall *call);
@@ -90,7 +93,51 @@ const void *hilo_core_result_data(const HiloResults *results, int64_t k);
 int64_t hilo_core_result_bytes(const HiloResults *results, int64_t k);
 int64_t hilo_core_result_extent(const HiloResults *results, int64_t k, int dimension);
 
-// --- Environments (python/core/env.c) ---
+// --- Environments: python/hloenv ---
+// These change the module, which one thread has at a time. `target` is the name of a device.
+HiloModule *hilo_core_clone(HiloCall *call, const HiloModule *m);
+int64_t hilo_core_dag_hash(const HiloModule *m);
+int64_t hilo_core_count(const HiloModule *m, bool computations);
+// Runs a pipeline: 1, it changed something, 0, it did not; -1 after reporting.
+int hilo_core_passes(HiloCall *call, HiloModule *m, const char *pipeline, const char *target);
+HiloProposals *hilo_core_propose(HiloCall *call, HiloModule *m, const char *pipeline, const char *target);
+void hilo_core_proposals_free(HiloProposals *proposals);
+int64_t hilo_core_proposal_count(const HiloProposals *proposals);
+// How many `alternatives` they become; -1 after reporting.
+int hilo_core_alternatives(HiloCall *call, HiloModule *m, HiloProposals *proposals);
+// Rows of two: which of the `alternatives`, by the indices of nodes or by uids, and which operand.
+bool hilo_core_decide(HiloCall *call, HiloModule *m, const int64_t *rows, int64_t n);
+// [{"pass", "rule", "computation", "instruction", "with", "rewrite", "uses", "made", "inside", "uids": [...]}].
+bool hilo_core_describe_proposals(HiloCall *call, const HiloModule *m, const HiloProposals *proposals);
+// Writes a byte for each pair: whether they are adjacent.
+bool hilo_core_adjacency(HiloCall *call, const HiloProposals *proposals);
+// Applies them in order; writes an int32 for each: what became of it (HlRewriteStatus).
+bool hilo_core_apply(HiloCall *call, HiloModule *m, HiloProposals *proposals, const int64_t *which, int64_t n);
+HiloModule *hilo_core_proposal_part(HiloCall *call, const HiloModule *m, const HiloProposals *proposals, int64_t k,
+                                    bool replacement);
+// What the k-th array of features is: "group name dtype width"; NULL: there are no more.
+const char *hilo_core_feature(int k);
+const void *hilo_core_opcode_attrs(void);
+HiloFeatures *hilo_core_features(HiloCall *call, const HiloModule *m, bool inline_fused_comp);
+void hilo_core_features_free(HiloFeatures *features);
+const void *hilo_core_features_block(const HiloFeatures *features);
+int64_t hilo_core_features_bytes(const HiloFeatures *features);
+int64_t hilo_core_feature_offset(const HiloFeatures *features, int k);
+int64_t hilo_core_feature_length(const HiloFeatures *features, int k);
+// Modules made of parts of one, which hilo_core_take gives: of every instruction ("instructions"), whose texts are written, each
+// ended by a NUL; of the entry's fusions ("fusions"). `repeat` copies one after the other. How many; -1 after reporting.
+int hilo_core_parts(HiloCall *call, const HiloModule *m, const char *what, int64_t repeat);
+// A part with the cone of operands of one instruction, so many deep; NULL: no part of that kind was found.
+HiloModule *hilo_core_random_part(HiloCall *call, const HiloModule *m, int64_t least, int64_t height, int64_t seed);
+// A copy in which the processor finds what it has kernels for: convolutions in the place of cuDNN's.
+HiloModule *hilo_core_plain(HiloCall *call, const HiloModule *m);
+// Arguments as HloEnv makes them up.
+HiloResults *hilo_core_normal_args(HiloCall *call, const HiloModule *m, int64_t seed);
+// Runs the program, or without one interprets the module, `times` times; writes for each an int64: nanoseconds of the run.
+bool hilo_core_time(HiloCall *call, const HiloModule *m, HiloProgram *program, const int64_t *arrays, int64_t n, int64_t times,
+                    const char *options);
+
+// --- Games: hilo.games (python/core/game.c) ---
 // An environment's calls may all be made with one HiloCall, whose diagnostics are those of the last. {"envs", "policies", "metrics", "observations", "tpu_columns"}.
 bool hilo_core_env_tables(HiloCall *call);
 // Options: {"env", "target", "actions", "first", "pre", "choose", "post", "menu", "metric", "reward", "observation": text,
@@ -136,6 +183,10 @@ bool hilo_core_env_replay(HiloCall *call, const char *path, const HiloModule *m)
 bool hilo_core_validate(HiloCall *call, const HiloModule *before, const HiloModule *after, const char *options);
 // {"median", "low", "high", "mean", "best", "compile", "runs"}; options: {"warm_up", "runs", "threads", "seconds", "seed": number}.
 bool hilo_core_measure(HiloCall *call, const HiloModule *m, const char *options);
+// A random module that is valid and runs; options: {"seed", "instructions", "parameters", "size": number, "loops": bool}.
+HiloModule *hilo_core_generate(HiloCall *call, const char *options);
+// The arrays of a form ("tpugraphs-v1") of a module: an environment to observe, of which nothing else may be asked. NULL after reporting.
+HiloEnv *hilo_core_observe(HiloCall *call, const HiloModule *m, const char *form);
 
 // --- Batches ---
 // Options: {"threads", "seed": number}; observed is what `env` observes.

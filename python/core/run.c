@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "results.h"
 #include "tool/json.h"
 #include "tool/steps_json.h"
 
@@ -168,8 +169,7 @@ static bool no_memory(HlCx *cx, HiloResults *out, HlLiteral **value, int64_t n_v
   return hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "out of memory");
 }
 
-// Takes the values over, whose leaves become the results. NULL, and they are freed: there is no memory.
-static HiloResults *make_results(HlCx *cx, HlLiteral **value, int64_t n_values) {
+HiloResults *results_new(HlCx *cx, HlLiteral **value, int64_t n_values) {
   HlArena *arena = hl_cx_scratch(cx);
   const HlLiteral ***leaves = HL_ARRAY(arena, const HlLiteral **, n_values + 1);
   int *n_leaves = HL_ARRAY(arena, int, n_values + 1);
@@ -240,7 +240,7 @@ static HlLiteral *make_argument(Job *job, const HlShape *shape, int64_t *next) {
   return out;
 }
 
-static bool make_arguments(Job *job, const HlModule *m, int devices, HlLiteral ***out) {
+bool results_arguments(Job *job, const HlModule *m, int devices, HlLiteral ***out) {
   int64_t next = 0;
   for (int d = 0; d < devices; d++)
     for (int k = 0; k < m->entry->n_params; k++)
@@ -269,8 +269,8 @@ static bool run_run(Job *job) {
   HlLiteral **results = HL_ARRAY(arena, HlLiteral *, devices + 1);
   for (int d = 0; d < devices; d++)
     args[d] = HL_ARRAY(arena, HlLiteral *, n + 1);
-  if (make_arguments(job, m, devices, args) && run_on_devices(job, m, args, results))
-    job->made = make_results(job->cx, results, devices);
+  if (results_arguments(job, m, devices, args) && run_on_devices(job, m, args, results))
+    job->made = results_new(job->cx, results, devices);
   for (int d = 0; d < devices; d++)
     for (int k = 0; k < n; k++)
       hl_literal_unref(args[d][k]);
@@ -290,7 +290,7 @@ static bool run_fake(Job *job) {
   const int n = job->m->entry->n_params;
   HlLiteral **out = HL_ARRAY(hl_cx_scratch(job->cx), HlLiteral *, n + 1);
   if (hl_fake_args(job->cx, job->m, (uint64_t)job->n, out))
-    job->made = make_results(job->cx, out, n);
+    job->made = results_new(job->cx, out, n);
   return job->made;
 }
 

@@ -216,9 +216,9 @@ class Game:
     n = self._lib.hilo_core_env_observe(self._call, self._handle)
     if n < 0:
       self._caller.fail()
-    return self._arrays_seen(n, copy)
+    return self._arrays_seen(copy)
 
-  def _arrays_seen(self, n: int, copy: bool) -> Arrays:
+  def _arrays_seen(self, copy: bool) -> Arrays:
     if self._names is None:
       self._caller.run("env_array_names", self._handle)
       self._names = [(a["name"], np.dtype("u1" if a["dtype"] == "S1" else a["dtype"]), a["width"]) for a in self._caller.json()]
@@ -319,6 +319,29 @@ class Games:
       self._lib.hilo_core_batch_state(self._handle, k, self.states[k].ctypes.data)
       self.games[k].state[:] = self.states[k]
     return envs[:n].tolist()
+
+
+def observe(module: Union[Module, Source], form: str = "tpugraphs-v1") -> Arrays:
+  """A module as the arrays of a form, without an environment."""
+  m = as_module(module)
+  caller = _Caller()
+  handle = caller.run("observe", m._handle, form.encode())
+  try:
+    seen = Game.__new__(Game)
+    seen._caller, seen._handle, seen._lib, seen._names = caller, handle, caller.lib, None
+    arrays = seen._arrays_seen(True)
+    seen._handle = None
+    return arrays
+  finally:
+    caller.lib.hilo_core_env_free(handle)
+    caller.close()
+
+
+def generate(seed: int, *, instructions: int = 40, parameters: int = 3, size: int = 64, loops: bool = False) -> Module:
+  """A random module that is valid and runs; the same seed gives the same one everywhere."""
+  with _core.Call() as call:
+    return Module._of(call.run("generate", {"seed": seed, "instructions": instructions, "parameters": parameters,
+                                            "size": size, "loops": loops}))
 
 
 def replay(path: Union[str, os.PathLike[str]], module: Union[Module, Source, None] = None) -> dict[str, Any]:

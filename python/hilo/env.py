@@ -249,7 +249,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     return {key: np.stack([o[key] for o in one]) for key in one[0]}
 
   def _see(self, game: Game) -> ArrayDict:  # the library's threads have observed
-    return self._sides.observe(game, True) if self._sides.observation == "summary" else game._arrays_seen(0, True)
+    return self._sides.observe(game, True) if self._sides.observation == "summary" else game._arrays_seen(True)
 
   def _infos(self) -> dict[str, Any]:
     s = self.games.states

@@ -1,4 +1,4 @@
-"""Rewriting as a game, without Gymnasium: Game, Games (many at once), replay, validate, measure, tables."""
-from hilo._game import Choice, Game, Games, measure, replay, tables, validate
+"""Rewriting as a game, without Gymnasium: Game, Games (many at once), players, records, measured times, observations, random modules."""
+from hilo._game import Choice, Game, Games, generate, measure, observe, replay, tables, validate
 
-__all__ = ["Choice", "Game", "Games", "measure", "replay", "tables", "validate"]
+__all__ = ["Choice", "Game", "Games", "generate", "measure", "observe", "replay", "tables", "validate"]

@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "hilo/edit.h"
 #include "hilo/pass.h"
+#include "pass/capture.h"
 
 typedef struct Fuel {
   HlStr pass;
@@ -53,6 +54,7 @@ typedef struct Building {
 typedef struct Change {
   bool open;
   HlInst *inst;
+  HlComp *comp;       // its own
   uint32_t first_id;  // of what is built in its computation
   HlEditMark mark;    // of a dry run, where the change is not to stay
 } Change;
@@ -101,6 +103,7 @@ struct HlEngine {
   const HlDecision **decisions;  // of decide.c: by instruction; NULL: not sorted yet
   bool *decided;                 // of each decision of the options: whether it has allowed something
   Building building;
+  const PassCapture *capture;  // of a dry run; NULL
   bool only_asks;     // whoever wants to make a change is told no
   bool would_change;  // somebody has been
 };

@@ -96,7 +96,7 @@ static const char *text_of(HlEngine *e, const HlInst *inst, const HlInst *with) 
 }
 
 static bool explains(const HlEngine *e) {
-  return e->options.dry || e->options.explain == e->n_rewrites + 1;
+  return (e->options.dry && !e->capture) || e->options.explain == e->n_rewrites + 1;
 }
 
 bool pass_no_change_open(HlPass *p) {
@@ -152,6 +152,24 @@ static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *w
   p->changed = true;
   e->ops_known = false;
   return true;
+}
+
+// --- Showing it ---------------------------------------------------------------------------------
+
+void pass_set_capture(HlEngine *e, const PassCapture *capture) {
+  e->capture = capture;
+}
+
+// The newest rewrite, which the module holds for the moment.
+static void show(HlEngine *e, const HlInst *inst, const HlComp *comp) {
+  const HlRewrite *rewrite = newest(e);
+  if (e->capture)
+    e->capture->show(e->capture->user, &(PassShown){.pass = rewrite->pass,
+                                                    .rule = rewrite->rule,
+                                                    .inst = inst,
+                                                    .name = rewrite->inst,
+                                                    .comp = comp,
+                                                    .with = rewrite->with});
 }
 
 // --- This by that -------------------------------------------------------------------------------
@@ -432,28 +450,49 @@ static void retire(HlPass *p, HlInst *old, HlInst *by) {
     hl_set_name(by, old->name);
 }
 
+// The replacement takes the place of what it replaces.
+static void replace(HlPass *p, HlInst *old, HlInst *by) {
+  const int n = p->engine->building.also.n;
+  const Pair *also = p->engine->building.also.at;
+  by = broken(p, by);
+  put_in_place(p, old, by);
+  for (int k = 0; k < n; k++)
+    put_in_place(p, also[k].old, also[k].by);
+  p->engine->building.old = NULL;
+  retire(p, old, by);
+  for (int k = 0; k < n; k++)
+    if (hl_alive(also[k].old))
+      retire(p, also[k].old, also[k].by);
+}
+
+// Does it for a moment, so that it can be seen.
+static void show_replacement(HlPass *p, HlInst *old, HlInst *by) {
+  HlComp *comp = old->comp;
+  if (!p->engine->capture)
+    return;
+  const HlEditMark mark = hl_mark(p->m);
+  replace(p, old, by);
+  show(p->engine, old, comp);
+  hl_undo(p->m, mark);
+  p->engine->building.old = old;
+}
+
 bool hl_commit(HlPass *p, HlInst *by) {
   Building *building = &p->engine->building;
   HlInst *old = building->old;
   assert(old);
-  if (!by || !all_may(p, by) || !ask(p, building->rule, old, NULL, building->first_serial, by) ||
-      p->engine->options.dry) {
+  if (!by || !all_may(p, by) || !ask(p, building->rule, old, NULL, building->first_serial, by)) {
+    hl_drop(p);
+    return false;
+  }
+  if (p->engine->options.dry) {
+    show_replacement(p, old, by);
     hl_drop(p);
     return false;
   }
   if (building->marked)
     hl_forget(p->m, building->mark);
-  const int n = building->also.n;
-  const Pair *also = building->also.at;
-  by = broken(p, by);
-  put_in_place(p, old, by);
-  for (int k = 0; k < n; k++)
-    put_in_place(p, also[k].old, also[k].by);
-  building->old = NULL;
-  retire(p, old, by);
-  for (int k = 0; k < n; k++)
-    if (hl_alive(also[k].old))
-      retire(p, also[k].old, also[k].by);
+  replace(p, old, by);
   return true;
 }
 
@@ -470,7 +509,8 @@ bool hl_change(HlPass *p, const char *rule, HlInst *inst, const HlInst *with) {
   assert(!e->building.old);
   if (!ask(p, rule, inst, with, p->m->next_serial, NULL))
     return false;
-  e->change = (Change){.open = true, .inst = inst, .first_id = inst->comp->next_id};
+  e->change =
+      (Change){.open = true, .inst = inst, .comp = inst->comp, .first_id = inst->comp->next_id};
   if (e->options.dry)
     e->change.mark = hl_mark(p->m);
   return true;
@@ -484,8 +524,10 @@ bool hl_changed(HlPass *p) {
   rewrite->to = p->m->next_serial;
   if (rewrite->before)  // it is to be explained
     rewrite->after = text_of_change(e, e->change.inst, e->change.first_id);
-  if (e->options.dry)
+  if (e->options.dry) {
+    show(e, e->change.inst, e->change.comp);
     hl_undo(p->m, e->change.mark);
+  }
   return !e->options.dry;
 }
 

@@ -107,7 +107,7 @@ static const char *summary_of(HlArena *arena, HlEnv *shadow, const HlEnvMove *mo
     else
       hl_buf_printf(&out, "%d %s%s%s", count, c->pass, *c->rule ? " " : "", c->rule);
   }
-  const char *text = hl_arena_printf(arena, "%s", out.at ? out.at : move->stop ? "stop" : "");
+  const char *text = hl_arena_printf(arena, "%s", out.at ? out.at : move->stop ? "stop" : move->own ? "the passes by themselves" : "");
   hl_buf_free(&out);
   return text;
 }
@@ -133,6 +133,8 @@ static void move_json(HlBuf *out, HlEnv *shadow, const HlEnvMove *move) {
     json_close(out, '}');
   }
   json_close(out, ']');
+  if (move->own)
+    json_bool(out, "own", true);
   json_int(out, "applied", move->applied);
   env_double_json(out, "reward", move->reward);
   env_double_json(out, "metric", move->metric);
@@ -186,7 +188,7 @@ static bool report_moves(Cli *cli, const Game *g, HlEnv *shadow, HlBuf *out) {
       list_choices(cli, g, shadow, &move, &details);
     }
     if (k + 1 < hl_env_n_moves(g->env))
-      ok = hl_env_apply(cli->cx, shadow, move.choices, move.n, &step);
+      ok = hl_env_repeat(cli->cx, shadow, g->env, k, &step);
   }
   if (cli->json)
     json_close(&cli->report, ']');

@@ -1,6 +1,7 @@
 // rewrite/env/beam.c: the beam player: from each of the best few states some steps, of all that come out the best few again.
 //
-// A step may be one choice, or many that do not touch each other. States are forks of the environment; those that are the same
+// It begins with the state that is and the one to which the passes would come by themselves. A step may be one choice, or many that do
+// not touch each other. States are forks of the environment; those that are the same
 // graph count once.
 
 #include <stdlib.h>
@@ -128,15 +129,29 @@ static bool search(Beam *b, HlEnv **best) {
   return true;
 }
 
+// The first states: the one that is, and the one to which the passes come by themselves.
+static bool begin_beam(Beam *b, int start, HlEnv **best) {
+  Player *p = b->p;
+  bool better;
+  b->at = HL_ARRAY(p->arena, HlEnv *, 2);
+  if (!(*best = hl_env_fork(p->cx, p->env)) || !(b->at[b->n] = hl_env_fork(p->cx, p->env)))
+    return false;
+  b->n++;
+  if (hl_env_done(p->env))
+    return true;
+  if (!play_xla(p) || !(b->at[b->n] = hl_env_fork(p->cx, p->env)))
+    return false;
+  b->n++;
+  return hl_env_restore(p->cx, p->env, start) && keep_best(b, best, &better);
+}
+
 bool play_beam(Player *p) {
-  Beam b = {.p = p, .width = p->options->width > 0 ? p->options->width : WIDTH, .n = 1};
+  Beam b = {.p = p, .width = p->options->width > 0 ? p->options->width : WIDTH};
   const int first = hl_env_n_moves(p->env), start = hl_env_snapshot(p->env);
-  b.at = HL_ARRAY(p->arena, HlEnv *, 1);
-  b.at[0] = hl_env_fork(p->cx, p->env);
-  HlEnv *best = b.at[0] ? hl_env_fork(p->cx, p->env) : NULL;
-  bool ok = best && search(&b, &best);
+  HlEnv *best = NULL;
+  bool ok = begin_beam(&b, start, &best) && search(&b, &best);
   ok = ok && player_repeat(p, start, best, first, hl_env_n_moves(best) - first);
-  drop_states(b.at, b.at[0] ? b.n : 0);
+  drop_states(b.at, b.n);
   hl_env_free(best);
   return ok && hl_env_drop(p->cx, p->env, start);
 }

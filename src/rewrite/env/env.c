@@ -294,13 +294,14 @@ static bool was_met(const HlEnv *env, uint64_t hash) {
 }
 
 // Notes the step, and makes `next` the state.
-static void note(HlEnv *env, EnvState next, const int *choices, int n, bool stop,
+static void note(HlEnv *env, EnvState next, const int *choices, int n, EnvMove kind,
                  HlEnvStep *out) {
   env->moves.n = env->state.n_moves;
   env->chosen.n = env->state.n_chosen;
   const EnvMove move = {.first = env->chosen.n,
                         .n = n,
-                        .stop = stop,
+                        .stop = kind.stop,
+                        .own = kind.own,
                         .reward = out->reward,
                         .metric = next.metric,
                         .applied = out->applied,
@@ -331,18 +332,54 @@ static bool may_apply(HlCx *cx, HlEnv *env, const int *choices, int n) {
   return true;
 }
 
+// Looks at what has come of a step, of which `out` says how much was applied.
+static bool end_step(HlCx *cx, HlEnv *env, EnvState *next, HlEnvStep *out) {
+  if (out->applied < 0 || !look(cx, env, next))
+    return false;
+  out->reward = reward_of(env, env->state.metric, next->metric);
+  out->repeated = was_met(env, next->hash);
+  out->terminated = next->choices->n == 0;
+  return true;
+}
+
+static int64_t run_own(HlCx *cx, HlEnv *env) {
+  const bool menu = env->options.actions == HL_ENV_PASSES;
+  int64_t made = -1;
+  HlEngine *engine = env_run(cx, env, env->m, menu ? env->options.menu : env->options.own, NULL);
+  if (engine)
+    hl_engine_rewrites(engine, &made);
+  hl_engine_free(engine);
+  return made < 0 || !env_run_all(cx, env, env->m, env->options.post) ? -1 : made;
+}
+
+bool hl_env_apply_own(HlCx *cx, HlEnv *env, HlEnvStep *out) {
+  *out = (HlEnvStep){0};
+  if (!may_apply(cx, env, NULL, 0) || !begin(cx, env))
+    return false;
+  EnvState next = {0};
+  out->applied = run_own(cx, env);
+  if (!end_step(cx, env, &next, out))
+    return false;
+  note(env, next, NULL, 0, (EnvMove){.own = true}, out);
+  return end(env, true);
+}
+
+bool hl_env_repeat(HlCx *cx, HlEnv *env, const HlEnv *from, int k, HlEnvStep *out) {
+  const HlEnvMove move = hl_env_move(from, k);
+  return move.stop  ? hl_env_stop(cx, env, out)
+         : move.own ? hl_env_apply_own(cx, env, out)
+                    : hl_env_apply(cx, env, move.choices, move.n, out);
+}
+
 bool hl_env_apply(HlCx *cx, HlEnv *env, const int *choices, int n, HlEnvStep *out) {
   *out = (HlEnvStep){0};
   if (!may_apply(cx, env, choices, n) || !begin(cx, env))
     return false;
   EnvState next = {0};
   out->applied = env_make(cx, env, choices, n);
-  if (out->applied < 0 || !look(cx, env, &next))
+  if (!end_step(cx, env, &next, out))
     return false;
-  out->reward = reward_of(env, env->state.metric, next.metric);
-  out->repeated = was_met(env, next.hash);
-  out->terminated = next.choices->n == 0;
-  note(env, next, choices, n, false, out);
+  note(env, next, choices, n, (EnvMove){0}, out);
   return end(env, true);
 }
 
@@ -353,7 +390,7 @@ bool hl_env_stop(HlCx *cx, HlEnv *env, HlEnvStep *out) {
   EnvState next = env->state;
   env_choices_ref(next.choices);
   out->reward = reward_of(env, next.metric, next.metric);
-  note(env, next, NULL, 0, true, out);
+  note(env, next, NULL, 0, (EnvMove){.stop = true}, out);
   return end(env, true);
 }
 
@@ -411,13 +448,10 @@ bool hl_env_try(HlCx *cx, HlEnv *env, const int *choices, int n, HlEnvCosts *cos
 }
 
 bool hl_env_try_own(HlCx *cx, HlEnv *env, HlEnvCosts *costs, double *metric) {
-  const bool menu = env->options.actions == HL_ENV_PASSES;
   if (!begin(cx, env))
     return false;
   const HlEditMark mark = hl_mark(env->m);
-  const bool ok = env_run_all(cx, env, env->m, menu ? env->options.menu : env->options.own) &&
-                  env_run_all(cx, env, env->m, env->options.post) &&
-                  env_run_all(cx, env, env->m, env->options.pre) &&
+  const bool ok = run_own(cx, env) >= 0 && env_run_all(cx, env, env->m, env->options.pre) &&
                   env_judge(cx, env, costs, metric);
   if (ok)
     hl_undo(env->m, mark);
@@ -433,6 +467,7 @@ HlEnvMove hl_env_move(const HlEnv *env, int k) {
   return (HlEnvMove){.choices = move->n > 0 ? &env->chosen.at[move->first] : NULL,
                      .n = move->n,
                      .stop = move->stop,
+                     .own = move->own,
                      .reward = move->reward,
                      .applied = move->applied,
                      .costs = move->costs,

@@ -26,7 +26,7 @@ EnvChoices *env_choices_find(HlCx *cx, HlEnv *env);
 // A step, as it is remembered: its choices stand in `chosen` from `first` on.
 typedef struct EnvMove {
   int first, n;
-  bool stop;
+  bool stop, own;
   double reward, metric;
   int64_t applied;
   HlEnvCosts costs;

@@ -107,7 +107,8 @@ bool play_greedy(Player *p) {
   const int start = hl_env_snapshot(p->env), first = hl_env_n_moves(p->env);
   if (hl_env_done(p->env))
     return hl_env_drop(p->cx, p->env, start);
-  if (!play_xla(p) || !go_down(p) || !try_from(p, play_all))
+  HlEnvStep step;
+  if (!hl_env_apply_own(p->cx, p->env, &step) || !go_down(p) || !try_from(p, play_all))
     return false;
   HlEnv *other = hl_env_fork(p->cx, p->env);
   bool ok = other && hl_env_restore(p->cx, p->env, start);

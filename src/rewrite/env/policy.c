@@ -105,9 +105,8 @@ bool player_repeat(Player *p, int snapshot, const HlEnv *from, int first, int n)
   if (!hl_env_restore(p->cx, p->env, snapshot))
     return false;
   for (int k = 0; k < n; k++) {
-    const HlEnvMove move = hl_env_move(from, first + k);
     HlEnvStep step;
-    if (!hl_env_apply(p->cx, p->env, move.choices, move.n, &step))
+    if (!hl_env_repeat(p->cx, p->env, from, first + k, &step))
       return false;
   }
   return true;

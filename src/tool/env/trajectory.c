@@ -77,6 +77,8 @@ static void move_json(HlBuf *out, const HlEnvMove *move) {
   json_close(out, ']');
   if (move->stop)
     json_bool(out, "stop", true);
+  if (move->own)
+    json_bool(out, "own", true);
   json_int(out, "applied", move->applied);
   env_double_json(out, "reward", move->reward);
   env_double_json(out, "metric", move->metric);
@@ -203,8 +205,11 @@ static bool play_move(const Reader *r, const json_t *move, int k, HlPlayed *out)
     choices[i] = (int)at;
   }
   HlEnvStep step;
-  if (json_is_true(json_object_get(move, "stop")) ? !hl_env_stop(r->cx, out->env, &step)
-                                                  : !hl_env_apply(r->cx, out->env, choices, n, &step))
+  const bool ok = json_is_true(json_object_get(move, "stop")) ? hl_env_stop(r->cx, out->env, &step)
+                  : json_is_true(json_object_get(move, "own"))
+                      ? hl_env_apply_own(r->cx, out->env, &step)
+                      : hl_env_apply(r->cx, out->env, choices, n, &step);
+  if (!ok)
     return false;
   out->moves++;
   if (hl_env_hash(out->env) != hash)

@@ -1,0 +1,1 @@
+"""Where HloEnv has its extension module."""

@@ -1,0 +1,277 @@
+// rewrite/alternatives/make.c: proposals become instructions `alternatives`.
+//
+//   r = negate(a)                     f = fusion(x), calls={negate(exponential(x))}
+//   a = exponential(x)        =>      c = alternatives(r, f)                          read by all that read r
+//
+// One stands for a value and all those of its readers to whom the same is proposed: mostly for all of them. Its first operand is the
+// value as it is, the others follow in the order in which they were proposed. What is built for one proposal reads others' alternatives
+// too, unless these depend on it. A value that would depend on itself is left out.
+
+#include <stdlib.h>
+
+#include "rewrite/alternatives/proposals.h"
+
+typedef VEC(int) Ints;
+
+// A value that others are proposed for.
+typedef struct Group {
+  HlInst *old;
+  Ints offers;
+  HlInst *node;  // the one `alternatives`, if it stands for all readers; else NULL
+} Group;
+
+typedef struct Maker {
+  HlProposals *p;
+  HlModule *m;
+  HlArena *arena;  // scratch
+  Builder builder;
+  VEC(Group) groups;
+  Map group_of;    // 1 + the number, by the value
+  Reach reach;
+  int n_made;
+} Maker;
+
+// --- Groups -----------------------------------------------------------------------------------------
+
+static void add_to_group(Maker *maker, int offer) {
+  HlInst *old = maker->p->offers.at[offer].old;
+  uint64_t *at = map_at(&maker->group_of, map_key(old));
+  if (!*at) {
+    *at = (uint64_t)maker->groups.n + 1;
+    vec_push_in(maker->arena, &maker->groups, ((Group){.old = old}));
+  }
+  vec_push_in(maker->arena, &maker->groups.at[*at - 1].offers, offer);
+}
+
+static int by_serial(const void *a, const void *b) {
+  const uint64_t x = ((const Group *)a)->old->serial, y = ((const Group *)b)->old->serial;
+  return x < y ? -1 : x > y;
+}
+
+static void sort_groups(Maker *maker) {
+  if (maker->groups.n > 1)
+    qsort(maker->groups.at, (size_t)maker->groups.n, sizeof(Group), by_serial);
+  for (int k = 0; k < maker->groups.n; k++)
+    *map_at(&maker->group_of, map_key(maker->groups.at[k].old)) = (uint64_t)k + 1;
+}
+
+// --- Readers ----------------------------------------------------------------------------------------
+
+// A reader of a value, and by a number those to whom the same is proposed.
+typedef struct Reader {
+  Use use;
+  int class;
+} Reader;
+
+// Readers that were there before anything was built.
+static Reader *readers_of(Maker *maker, const HlInst *old, int *n) {
+  int count = 1;
+  for (const HlUse *use = old->first_use; use; use = use->next)
+    count++;
+  Reader *out = HL_ARRAY(maker->arena, Reader, count);
+  *n = 0;
+  for (const HlUse *use = old->first_use; use; use = use->next)
+    out[(*n)++].use = (Use){use->user, use->number};
+  if (old->comp->root == old)
+    out[(*n)++].use = (Use){NULL, 0};
+  return out;
+}
+
+static bool is_same_use(const Use *a, const Use *b) {
+  return a->user == b->user && (!a->user || a->number == b->number);
+}
+
+// Whether a use is among those of an offer; both lists are mostly in the same order, so `at` remembers where it was.
+static bool covers(const Offer *offer, const Use *use, int *at) {
+  for (int k = 0; k < offer->n_uses; k++) {
+    const int i = (*at + k) % offer->n_uses;
+    if (is_same_use(&offer->use[i], use)) {
+      *at = i + 1;
+      return true;
+    }
+  }
+  return false;
+}
+
+// Tells readers apart by whether an offer covers them. Returns how many classes there are now.
+static int split_classes(Maker *maker, const Offer *offer, Reader *readers, int n, int n_classes) {
+  int at = 0, *inside = HL_ARRAY(maker->arena, int, n_classes + 1);
+  bool *has_outside = HL_ARRAY(maker->arena, bool, n_classes + 1);
+  bool *covered = HL_ARRAY(maker->arena, bool, n + 1);
+  for (int k = 0; k < n; k++) {
+    covered[k] = covers(offer, &readers[k].use, &at);
+    has_outside[readers[k].class] |= !covered[k];
+  }
+  int n_now = n_classes;
+  for (int k = 0; k < n; k++) {
+    const int class = readers[k].class;
+    if (!covered[k] || !has_outside[class])
+      continue;
+    if (inside[class] == 0)
+      inside[class] = n_now++;
+    readers[k].class = inside[class];
+  }
+  return n_now;
+}
+
+// --- One `alternatives` -----------------------------------------------------------------------------
+
+static bool would_cycle(Maker *maker, const Reader *readers, int n, int class, HlInst *choice) {
+  reach_begin(&maker->reach, choice->comp);
+  for (int k = 0; k < n; k++)
+    if (readers[k].class == class && readers[k].use.user)
+      reach_target(&maker->reach, readers[k].use.user);
+  return reach_any(&maker->reach, choice);
+}
+
+static bool is_among(HlInst *const *list, int n, const HlInst *inst) {
+  for (int k = 0; k < n; k++)
+    if (list[k] == inst)
+      return true;
+  return false;
+}
+
+static void redirect(HlInst *old, HlInst *node, const Reader *readers, int n, int class) {
+  for (int k = 0; k < n; k++) {
+    const Use *use = &readers[k].use;
+    if (readers[k].class != class)
+      continue;
+    if (use->user)
+      hl_set_operand(use->user, use->number, node);
+    else
+      hl_set_root(old->comp, node);
+  }
+}
+
+// The `alternatives` for readers of one class; NULL: there is nothing to choose from.
+static HlInst *make_node(Maker *maker, const Group *group, const Reader *readers, int n, int class) {
+  HlProposals *p = maker->p;
+  HlInst *old = group->old;
+  HlInst **operands = HL_ARRAY(maker->arena, HlInst *, group->offers.n + 1);
+  const Reader *first = readers;
+  int *offers = HL_ARRAY(maker->arena, int, group->offers.n + 1), n_operands = 1;
+  while (first->class != class)
+    first++;
+  operands[0] = old;
+  for (int k = 0; k < group->offers.n; k++) {
+    Offer *offer = &p->offers.at[group->offers.at[k]];
+    int at = 0;
+    if (!covers(offer, &first->use, &at))
+      continue;
+    HlInst *choice = builder_get(&maker->builder, offer->stage, offer->by);
+    if (is_among(operands, n_operands, choice) || would_cycle(maker, readers, n, class, choice))
+      continue;
+    offers[n_operands] = group->offers.at[k];
+    operands[n_operands++] = choice;
+  }
+  if (n_operands == 1)
+    return NULL;
+  HlInst *node = hl_inst_new(old->comp, HL_OP_ALTERNATIVES, old->shape,
+                             hl_fresh_name(maker->m, "alternatives"), n_operands, operands);
+  hl_inherit(node, old);
+  for (int k = 1; k < n_operands; k++)
+    if (!p->offers.at[offers[k]].node) {
+      p->offers.at[offers[k]].node = node;
+      p->offers.at[offers[k]].operand = k;
+    }
+  redirect(old, node, readers, n, class);
+  maker->n_made++;
+  return node;
+}
+
+static void make_group(Maker *maker, Group *group, Reader *readers, int n) {
+  const HlMark mark = hl_arena_mark(maker->arena);
+  int n_classes = 1;
+  for (int k = 0; k < group->offers.n; k++) {
+    const Offer *offer = &maker->p->offers.at[group->offers.at[k]];
+    if (offer->n_uses < n)
+      n_classes = split_classes(maker, offer, readers, n, n_classes);
+  }
+  for (int class = 0; class < n_classes && n > 0; class++) {
+    HlInst *node = make_node(maker, group, readers, n, class);
+    if (n_classes == 1)
+      group->node = node;
+  }
+  hl_arena_release(maker->arena, mark);
+}
+
+// --- What is built reads alternatives, too --------------------------------------------------------------
+
+static void read_alternatives(Maker *maker, HlInst *built) {
+  for (uint32_t k = 0; k < built->n_operands; k++) {
+    const uint64_t group = map_get(&maker->group_of, map_key(built->operands[k]));
+    HlInst *node = group ? maker->groups.at[group - 1].node : NULL;
+    if (!node)
+      continue;
+    reach_begin(&maker->reach, built->comp);
+    reach_target(&maker->reach, built);
+    if (!reach_any(&maker->reach, node))
+      hl_set_operand(built, (int)k, node);
+  }
+}
+
+// Calls `visit` with what was built, operands first.
+static void each_built(Maker *maker, void (*visit)(Maker *maker, HlInst *built)) {
+  const HlProposals *p = maker->p;
+  for (uint32_t c = 0; c < p->n_comps; c++) {
+    const uint32_t n = p->stage[c] ? p->stage[c]->comp->next_id : 0;
+    for (uint32_t k = 0; k < n; k++) {
+      HlInst *built = maker->builder.built[c][k];
+      if (built)
+        visit(maker, built);
+    }
+  }
+}
+
+// --- All --------------------------------------------------------------------------------------------
+
+static void find_left_out(Maker *maker, InstList *out) {
+  const HlProposals *p = maker->p;
+  for (int k = 0; k < p->offers.n; k++) {
+    const Offer *offer = &p->offers.at[k];
+    HlInst *built = maker->builder.built[offer->stage->home->id][offer->by->id];
+    if (!offer->node && built)
+      vec_push_in(maker->arena, out, built);
+  }
+}
+
+static void make_all(Maker *maker) {
+  HlProposals *p = maker->p;
+  InstList left_out = {0};
+  for (int k = 0; k < p->offers.n; k++)
+    add_to_group(maker, k);
+  sort_groups(maker);
+  Reader **readers = HL_ARRAY(maker->arena, Reader *, maker->groups.n + 1);
+  int *n_readers = HL_ARRAY(maker->arena, int, maker->groups.n + 1);
+  for (int k = 0; k < maker->groups.n; k++)
+    readers[k] = readers_of(maker, maker->groups.at[k].old, &n_readers[k]);
+  maker->builder = builder_new(p);
+  for (int k = 0; k < p->offers.n; k++)
+    builder_build(&maker->builder, p->offers.at[k].stage, p->offers.at[k].by);
+  for (int k = 0; k < maker->groups.n; k++)
+    make_group(maker, &maker->groups.at[k], readers[k], n_readers[k]);
+  each_built(maker, read_alternatives);
+  find_left_out(maker, &left_out);
+  prune_from(p->cx, maker->m, &left_out);
+}
+
+int hl_alternatives_make(HlCx *cx, HlModule *m, HlProposals *p) {
+  if (p->is_made) {
+    hl_error(cx, (HlPos){0}, "the proposals are spent: they have been put into a module");
+    return -1;
+  }
+  HlArena *arena = hl_arena_new();
+  Maker maker = {.p = p, .m = m, .arena = arena, .reach.arena = p->arena, .group_of.arena = arena};
+  p->is_made = true;
+  make_all(&maker);
+  const int n = maker.n_made;
+  hl_arena_free(arena);
+  return hl_sort_comps(cx, m) ? n : -1;
+}
+
+int hl_choice_origin(const HlProposals *p, const HlInst *alternatives, int operand) {
+  for (int k = 0; k < p->offers.n; k++)
+    if (p->offers.at[k].node == alternatives && p->offers.at[k].operand == operand)
+      return k;
+  return -1;
+}
