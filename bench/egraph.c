@@ -43,7 +43,8 @@ static int insert(int64_t n) {
     HlRng rng = {7};
     const double start = cpu_seconds();
     for (int64_t k = 0; k < n; k++) {
-      const HlEclass operands[] = {class[hl_rng_below(&rng, k + 2)], class[hl_rng_below(&rng, k + 2)]};
+      const HlEclass operands[] = {class[hl_rng_below(&rng, k + 2)],
+                                   class[hl_rng_below(&rng, k + 2)]};
       class[k + 2] = hl_egraph_add(eg, sum, 2, operands);
     }
     took[pass] = cpu_seconds() - start;
@@ -63,9 +64,11 @@ static int insert(int64_t n) {
 static void print_report(const HlEgraphReport *r, double took) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
-  printf("{\"instructions\": %lld, \"after\": %lld, \"first_nodes\": %lld, \"nodes\": %lld, \"classes\": %lld,"
+  printf("{\"instructions\": %lld, \"after\": %lld, \"first_nodes\": %lld, \"nodes\": %lld, "
+         "\"classes\": %lld,"
          " \"regions\": %lld, \"rounds\": %d, \"sites\": %lld, \"stop\": \"%s\", \"refused\": %lld,"
-         " \"saturate_s\": %.3f, \"extract_s\": %.3f, \"price_s\": %.3f, \"all_s\": %.3f, \"mib\": %.1f,"
+         " \"saturate_s\": %.3f, \"extract_s\": %.3f, \"price_s\": %.3f, \"all_s\": %.3f, \"mib\": "
+         "%.1f,"
          " \"peak_mib\": %.1f, \"exact\": %s}\n",
          (long long)r->instructions, (long long)r->after, (long long)r->first_nodes,
          (long long)r->nodes, (long long)r->classes, (long long)r->regions, r->iterations,
@@ -107,7 +110,8 @@ static bool run_once(HlCx *cx, const HlReplay *inputs, Side *side, int64_t times
   const double start = cpu_seconds();
   bool ok = true;
   for (int64_t k = 0; ok && k < times; k++) {
-    ok = hl_cpu_run(cx, side->program, &options, (const HlLiteral *const *const *)inputs->args, &result);
+    ok = hl_cpu_run(cx, side->program, &options, (const HlLiteral *const *const *)inputs->args,
+                    &result);
     hl_literal_unref(result);
   }
   const double took = (cpu_seconds() - start) / (double)times;
@@ -116,7 +120,8 @@ static bool run_once(HlCx *cx, const HlReplay *inputs, Side *side, int64_t times
 }
 
 static bool alternate(HlCx *cx, const HlReplay *inputs, Side side[2], int rounds) {
-  bool ok = run_once(cx, inputs, &side[0], 1) && run_once(cx, inputs, &side[1], 1) && run_once(cx, inputs, &side[0], 1);
+  bool ok = run_once(cx, inputs, &side[0], 1) && run_once(cx, inputs, &side[1], 1) &&
+            run_once(cx, inputs, &side[0], 1);
   int64_t times = (int64_t)(0.01 / (side[0].best + 1e-9)) + 1;
   side[0].best = side[1].best = 1e30;
   for (int k = 0; ok && k < rounds; k++)
@@ -134,7 +139,8 @@ static double measure(void *user, const HlModule *compiled) {
   const Measure *with = user;
   const HlCpuOptions options = {.threads = 1};
   Side side = {.program = hl_cpu_new(with->cx, compiled, &options), .best = 1e30};
-  bool ok = side.program && run_once(with->cx, with->inputs, &side, 1) && run_once(with->cx, with->inputs, &side, 1);
+  bool ok = side.program && run_once(with->cx, with->inputs, &side, 1) &&
+            run_once(with->cx, with->inputs, &side, 1);
   const int64_t times = (int64_t)(0.01 / (side.best + 1e-9)) + 1;
   side.best = 1e30;
   for (int k = 0; ok && k < 7; k++)
@@ -143,8 +149,8 @@ static double measure(void *user, const HlModule *compiled) {
   return ok ? side.best : -1;
 }
 
-static bool run_both(HlCx *cx, HlArena *arena, const char *path, const char *args, int rounds, bool inexact,
-                     bool by_price) {
+static bool run_both(HlCx *cx, HlArena *arena, const char *path, const char *args, int rounds,
+                     bool inexact, bool by_price) {
   HlFile file = {0};
   HlReplay inputs = {0};
   HlEgraphReport report;
@@ -152,27 +158,35 @@ static bool run_both(HlCx *cx, HlArena *arena, const char *path, const char *arg
   HlSession *session = hl_session_new(cx, &(HlSessionOptions){.platform = "cpu"});
   const HlReplayOptions how = {.args = strcmp(args, "-") == 0 ? NULL : args, .seed = 42};
   Measure with = {cx, &inputs};
-  const HlEgraphOptions options = {.passes = &hl_passes, .pipelines = &hl_pipelines, .inexact = inexact,
-                                   .target = hl_target_native(arena), .measure = by_price ? NULL : measure,
-                                   .least_gain = by_price ? 0 : 0.02, .user = &with};
+  const HlEgraphOptions options = {.passes = &hl_passes,
+                                   .pipelines = &hl_pipelines,
+                                   .inexact = inexact,
+                                   .target = hl_target_native(arena),
+                                   .measure = by_price ? NULL : measure,
+                                   .least_gain = by_price ? 0 : 0.02,
+                                   .user = &with};
   bool ok = session && hl_load(cx, path, NULL, &file) && file.n > 0 &&
-            hl_replay_inputs(cx, file.modules[0], &file.recorded, &how, &inputs) && inputs.devices == 1 &&
-            prepare(cx, session, file.modules[0], &side[0]);
+            hl_replay_inputs(cx, file.modules[0], &file.recorded, &how, &inputs) &&
+            inputs.devices == 1 && prepare(cx, session, file.modules[0], &side[0]);
   const double start = cpu_seconds();
   ok = ok && hl_saturate(cx, file.modules[0], &options, arena, &report);
   const double took = cpu_seconds() - start;
   const HlEgraphCandidate *taken = NULL;
   for (int k = 0; ok && k < report.n_candidates; k++)
     taken = report.candidate[k].taken ? &report.candidate[k] : taken;
-  const bool same = taken == report.candidate;  // the module is as it was: there is nothing to be measured
-  ok = ok && (same || (prepare(cx, session, file.modules[0], &side[1]) && alternate(cx, &inputs, side, rounds)));
+  const bool same =
+      taken == report.candidate;  // the module is as it was: there is nothing to be measured
+  ok = ok && (same || (prepare(cx, session, file.modules[0], &side[1]) &&
+                       alternate(cx, &inputs, side, rounds)));
   if (same)
     side[0].best = side[1].best = 0;
   if (ok)
-    printf("{\"file\": \"%s\", \"plain_us\": %.2f, \"egraph_us\": %.2f, \"gain\": %.4f, \"taken\": \"%s\","
+    printf("{\"file\": \"%s\", \"plain_us\": %.2f, \"egraph_us\": %.2f, \"gain\": %.4f, \"taken\": "
+           "\"%s\","
            " \"plain_price\": %.4e, \"price\": %.4e, \"egraph_s\": %.2f}\n",
-           path, side[0].best * 1e6, side[1].best * 1e6, same ? 0.0 : side[0].best / side[1].best - 1, taken->how,
-           report.candidate[0].seconds, taken->seconds, took);
+           path, side[0].best * 1e6, side[1].best * 1e6,
+           same ? 0.0 : side[0].best / side[1].best - 1, taken->how, report.candidate[0].seconds,
+           taken->seconds, took);
   for (int k = 0; k < 2; k++) {
     hl_cpu_unref(side[k].program);
     hl_compiled_unref(side[k].compiled);
@@ -201,7 +215,9 @@ int main(int argc, char **argv) {
   HlCx *cx = hl_cx_new();
   HlArena *arena = hl_arena_new();
   if (strcmp(argv[1], "run") == 0 && argc > 3) {
-    const bool ran = run_both(cx, arena, argv[2], argv[3], argc > 4 ? atoi(argv[4]) : 20, argc > 5 && strstr(argv[5], "inexact"), strcmp(argv[argc - 1], "price") == 0);
+    const bool ran =
+        run_both(cx, arena, argv[2], argv[3], argc > 4 ? atoi(argv[4]) : 20,
+                 argc > 5 && strstr(argv[5], "inexact"), strcmp(argv[argc - 1], "price") == 0);
     print_errors(cx);
     hl_arena_free(arena);
     hl_cx_free(cx);

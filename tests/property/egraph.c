@@ -66,7 +66,8 @@ static HlInst *other(Maker *mk, HlInst *like) {
 }
 
 static HlOp binary_of(Maker *mk, HlDtype dtype) {
-  static const HlOp numbers[] = {HL_OP_ADD, HL_OP_MULTIPLY, HL_OP_SUBTRACT, HL_OP_MAXIMUM, HL_OP_MINIMUM};
+  static const HlOp numbers[] = {HL_OP_ADD, HL_OP_MULTIPLY, HL_OP_SUBTRACT, HL_OP_MAXIMUM,
+                                 HL_OP_MINIMUM};
   static const HlOp bits[] = {HL_OP_AND, HL_OP_OR, HL_OP_XOR};
   if (dtype == HL_PRED || (hl_is_integral(dtype) && below(mk, 3) == 0))
     return bits[below(mk, 3)];
@@ -84,8 +85,9 @@ static HlInst *pred_like(Maker *mk, HlInst *x) {
   if (p)
     return p;
   const int n = hl_is_complex(x->shape->dtype) ? 2 : 6;
-  static const int directions[] = {HL_WORD_direction_EQ, HL_WORD_direction_NE, HL_WORD_direction_LT,
-                                   HL_WORD_direction_LE, HL_WORD_direction_GT, HL_WORD_direction_GE};
+  static const int directions[] = {HL_WORD_direction_EQ, HL_WORD_direction_NE,
+                                   HL_WORD_direction_LT, HL_WORD_direction_LE,
+                                   HL_WORD_direction_GT, HL_WORD_direction_GE};
   return hl_b_compare(&mk->b, directions[below(mk, n)], x, other(mk, x));
 }
 
@@ -145,8 +147,8 @@ static HlInst *reversed(Maker *mk, HlInst *x, uint64_t seed) {
 
 // The same seed makes the same move.
 static HlInst *moved(Maker *mk, HlInst *x, int how, uint64_t seed) {
-  HlInst *(*const moves[])(Maker *, HlInst *, uint64_t) = {transposed, sliced, broadcasted, reshaped,
-                                                           reversed};
+  HlInst *(*const moves[])(Maker *, HlInst *, uint64_t) = {transposed, sliced, broadcasted,
+                                                           reshaped, reversed};
   if (x->shape->rank > 3)
     return x;
   return moves[how](mk, x, seed);
@@ -154,10 +156,15 @@ static HlInst *moved(Maker *mk, HlInst *x, int how, uint64_t seed) {
 
 static HlInst *scalar_spread(Maker *mk, HlInst *like) {
   HlInst *x = pick(mk, like->shape->dtype, NULL);
-  HlInst *flat = x->shape->rank == 0 ? x : hl_b_reshape(&mk->b, x, 1, (int64_t[]){hl_shape_elements(x->shape)});
-  HlInst *one = x->shape->rank == 0 ? x : hl_b_reshape(&mk->b, hl_b_slice_dim(&mk->b, flat, 0, 0, 1), 0, NULL);
-  return like->shape->rank == 0 ? one
-                                : hl_b_broadcast(&mk->b, one, like->shape->rank, like->shape->dim, (HlI64s){0});
+  HlInst *flat = x->shape->rank == 0
+                     ? x
+                     : hl_b_reshape(&mk->b, x, 1, (int64_t[]){hl_shape_elements(x->shape)});
+  HlInst *one = x->shape->rank == 0
+                    ? x
+                    : hl_b_reshape(&mk->b, hl_b_slice_dim(&mk->b, flat, 0, 0, 1), 0, NULL);
+  return like->shape->rank == 0
+             ? one
+             : hl_b_broadcast(&mk->b, one, like->shape->rank, like->shape->dim, (HlI64s){0});
 }
 
 static bool has_dots(HlDtype dtype) {
@@ -177,8 +184,8 @@ static HlInst *matrix(Maker *mk) {
 
 static HlInst *dotted(Maker *mk, HlInst *x, HlInst *y, int how) {
   const int64_t zero = 0, one = 1;
-  return hl_b_dot(&mk->b, x, y, (HlI64s){0}, (HlI64s){0}, (HlI64s){how ? &zero : &one, 1}, (HlI64s){&zero, 1},
-                  mk->dtype);
+  return hl_b_dot(&mk->b, x, y, (HlI64s){0}, (HlI64s){0}, (HlI64s){how ? &zero : &one, 1},
+                  (HlI64s){&zero, 1}, mk->dtype);
 }
 
 static HlInst *add_pattern(Maker *mk) {
@@ -202,32 +209,55 @@ static HlInst *add_pattern(Maker *mk) {
   case 4: return hl_b_select(b, keep(mk, pred_like(mk, x)), x, y);
   case 5: {
     HlInst *p = keep(mk, pred_like(mk, x));
-    return hl_b_select(b, p, keep(mk, hl_b_binary(b, op, x, z)), keep(mk, hl_b_binary(b, op, y, z)));
+    return hl_b_select(b, p, keep(mk, hl_b_binary(b, op, x, z)),
+                       keep(mk, hl_b_binary(b, op, y, z)));
   }
-  case 6: return hl_b_select(b, keep(mk, hl_b_unary(b, HL_OP_NOT, keep(mk, pred_like(mk, x)))), x, y);
+  case 6:
+    return hl_b_select(b, keep(mk, hl_b_unary(b, HL_OP_NOT, keep(mk, pred_like(mk, x)))), x, y);
   case 7: return hl_b_unary(b, HL_OP_NOT, keep(mk, pred_like(mk, x)));
   case 8: {
     HlInst *p = keep(mk, pred_like(mk, x)), *q = keep(mk, pred_like(mk, y));
-    return hl_b_binary(b, below(mk, 2) ? HL_OP_AND : HL_OP_OR, keep(mk, hl_b_unary(b, HL_OP_NOT, p)),
+    return hl_b_binary(b, below(mk, 2) ? HL_OP_AND : HL_OP_OR,
+                       keep(mk, hl_b_unary(b, HL_OP_NOT, p)),
                        keep(mk, hl_b_unary(b, HL_OP_NOT, q)));
   }
   case 9: {
-    static const HlOp pairs[][2] = {{HL_OP_AND, HL_OP_OR}, {HL_OP_OR, HL_OP_AND}, {HL_OP_MAXIMUM, HL_OP_MINIMUM}, {HL_OP_MINIMUM, HL_OP_MAXIMUM}};
+    static const HlOp pairs[][2] = {{HL_OP_AND, HL_OP_OR},
+                                    {HL_OP_OR, HL_OP_AND},
+                                    {HL_OP_MAXIMUM, HL_OP_MINIMUM},
+                                    {HL_OP_MINIMUM, HL_OP_MAXIMUM}};
     const int k = (int)below(mk, 4);
     if (k < 2 ? !hl_is_integral(mk->dtype) && is_number : !is_number || hl_is_complex(mk->dtype))
       return NULL;
     return hl_b_binary(b, pairs[k][0], x, keep(mk, hl_b_binary(b, pairs[k][1], x, y)));
   }
-  case 10: return is_number ? hl_b_binary(b, HL_OP_MULTIPLY, x, keep(mk, hl_b_binary(b, HL_OP_ADD, y, z))) : NULL;
-  case 11: return is_number ? hl_b_binary(b, HL_OP_ADD, keep(mk, hl_b_binary(b, HL_OP_MULTIPLY, x, y)), keep(mk, hl_b_binary(b, HL_OP_MULTIPLY, x, z))) : NULL;
-  case 12: return hl_is_float(mk->dtype) && hl_dtype_has_zero(mk->dtype) ? hl_b_binary(b, HL_OP_DIVIDE, hl_b_like(b, x, 1), keep(mk, hl_b_binary(b, HL_OP_ADD, hl_b_like(b, x, 1), keep(mk, hl_b_unary(b, HL_OP_EXPONENTIAL, keep(mk, hl_b_unary(b, HL_OP_NEGATE, x))))))) : NULL;
+  case 10:
+    return is_number ? hl_b_binary(b, HL_OP_MULTIPLY, x, keep(mk, hl_b_binary(b, HL_OP_ADD, y, z)))
+                     : NULL;
+  case 11:
+    return is_number ? hl_b_binary(b, HL_OP_ADD, keep(mk, hl_b_binary(b, HL_OP_MULTIPLY, x, y)),
+                                   keep(mk, hl_b_binary(b, HL_OP_MULTIPLY, x, z)))
+                     : NULL;
+  case 12:
+    return hl_is_float(mk->dtype) && hl_dtype_has_zero(mk->dtype)
+               ? hl_b_binary(
+                     b, HL_OP_DIVIDE, hl_b_like(b, x, 1),
+                     keep(mk, hl_b_binary(
+                                  b, HL_OP_ADD, hl_b_like(b, x, 1),
+                                  keep(mk, hl_b_unary(b, HL_OP_EXPONENTIAL,
+                                                      keep(mk, hl_b_unary(b, HL_OP_NEGATE, x)))))))
+               : NULL;
   case 13: return hl_is_float(mk->dtype) ? hl_b_binary(b, HL_OP_DIVIDE, x, y) : NULL;
-  case 14: return x->shape->rank == 0 ? NULL : hl_b_concatenate(b, 2, (HlInst *[]){x, y}, below(mk, x->shape->rank));
+  case 14:
+    return x->shape->rank == 0
+               ? NULL
+               : hl_b_concatenate(b, 2, (HlInst *[]){x, y}, below(mk, x->shape->rank));
   case 15: {
     if (x->shape->rank == 0)
       return NULL;
     const int64_t d = below(mk, x->shape->rank);
-    HlInst *p = keep(mk, hl_b_concatenate(b, 2, (HlInst *[]){x, y}, d)), *q = keep(mk, hl_b_concatenate(b, 2, (HlInst *[]){z, x}, d));
+    HlInst *p = keep(mk, hl_b_concatenate(b, 2, (HlInst *[]){x, y}, d)),
+           *q = keep(mk, hl_b_concatenate(b, 2, (HlInst *[]){z, x}, d));
     return hl_b_binary(b, op, p, below(mk, 2) ? q : scalar_spread(mk, p));
   }
   case 16: {
@@ -235,24 +265,33 @@ static HlInst *add_pattern(Maker *mk) {
       return NULL;
     const int64_t d = below(mk, x->shape->rank), n = x->shape->dim[d];
     HlInst *whole = keep(mk, hl_b_concatenate(b, 2, (HlInst *[]){x, y}, d));
-    HlInst *p = keep(mk, hl_b_slice_dim(b, whole, (int)d, 0, n)), *q = keep(mk, hl_b_slice_dim(b, whole, (int)d, n, 2 * n));
+    HlInst *p = keep(mk, hl_b_slice_dim(b, whole, (int)d, 0, n)),
+           *q = keep(mk, hl_b_slice_dim(b, whole, (int)d, n, 2 * n));
     return hl_b_concatenate(b, 2, (HlInst *[]){p, q}, d);
   }
   case 17: {
     const int how = (int)below(mk, 5);
     HlInst *p = keep(mk, moved(mk, x, how, seed)), *q = keep(mk, moved(mk, y, how, seed));
-    return p && q && p->shape->rank > 0 ? hl_b_concatenate(b, 2, (HlInst *[]){p, q}, below(mk, p->shape->rank)) : NULL;
+    return p && q && p->shape->rank > 0
+               ? hl_b_concatenate(b, 2, (HlInst *[]){p, q}, below(mk, p->shape->rank))
+               : NULL;
   }
-  case 18: return moved(mk, keep(mk, moved(mk, x, (int)below(mk, 5), seed)), (int)below(mk, 5), seed / 7);
+  case 18:
+    return moved(mk, keep(mk, moved(mk, x, (int)below(mk, 5), seed)), (int)below(mk, 5), seed / 7);
   case 19: return dots ? dotted(mk, matrix(mk), matrix(mk), (int)below(mk, 2)) : NULL;
-  case 20: return dots ? dotted(mk, keep(mk, dotted(mk, matrix(mk), matrix(mk), 0)), keep(mk, dotted(mk, matrix(mk), matrix(mk), 0)), 0) : NULL;
+  case 20:
+    return dots ? dotted(mk, keep(mk, dotted(mk, matrix(mk), matrix(mk), 0)),
+                         keep(mk, dotted(mk, matrix(mk), matrix(mk), 0)), 0)
+                : NULL;
   case 21: {
     HlInst *m = matrix(mk);
     const int how = (int)below(mk, 2);
     if (!dots)
       return NULL;
-    HlInst *p = keep(mk, dotted(mk, m, matrix(mk), how)), *q = keep(mk, dotted(mk, m, matrix(mk), how));
-    return below(mk, 2) ? hl_b_binary(b, HL_OP_ADD, p, q) : hl_b_concatenate(b, 2, (HlInst *[]){p, q}, 1);
+    HlInst *p = keep(mk, dotted(mk, m, matrix(mk), how)),
+           *q = keep(mk, dotted(mk, m, matrix(mk), how));
+    return below(mk, 2) ? hl_b_binary(b, HL_OP_ADD, p, q)
+                        : hl_b_concatenate(b, 2, (HlInst *[]){p, q}, 1);
   }
   case 22: {
     HlInst *m = matrix(mk);
@@ -260,7 +299,8 @@ static HlInst *add_pattern(Maker *mk) {
       return NULL;
     HlInst *scaled = keep(mk, hl_b_binary(b, HL_OP_MULTIPLY, m, keep(mk, scalar_spread(mk, m))));
     HlInst *p = keep(mk, dotted(mk, scaled, matrix(mk), 0));
-    return below(mk, 2) ? hl_b_binary(b, HL_OP_MULTIPLY, p, keep(mk, scalar_spread(mk, p))) : sliced(mk, p, seed);
+    return below(mk, 2) ? hl_b_binary(b, HL_OP_MULTIPLY, p, keep(mk, scalar_spread(mk, p)))
+                        : sliced(mk, p, seed);
   }
   case 23: {
     HlInst *m = matrix(mk);
@@ -274,29 +314,46 @@ static HlInst *add_pattern(Maker *mk) {
       return NULL;
     const int64_t d = below(mk, x->shape->rank);
     HlInst *zero = hl_b_scalar(b, mk->dtype, 0);
-    return hl_b_binary(b, HL_OP_ADD, keep(mk, hl_b_reduce(b, HL_OP_ADD, x, zero, (HlI64s){&d, 1})), keep(mk, hl_b_reduce(b, HL_OP_ADD, y, zero, (HlI64s){&d, 1})));
+    return hl_b_binary(b, HL_OP_ADD, keep(mk, hl_b_reduce(b, HL_OP_ADD, x, zero, (HlI64s){&d, 1})),
+                       keep(mk, hl_b_reduce(b, HL_OP_ADD, y, zero, (HlI64s){&d, 1})));
   }
   case 27: {
-    HlInst *m = matrix(mk), *rows = keep(mk, hl_b_reshape(b, hl_b_slice_dim(b, matrix(mk), (int)below(mk, 2), 0, 1), 1, (int64_t[]){2}));
+    HlInst *m = matrix(mk),
+           *rows = keep(mk, hl_b_reshape(b, hl_b_slice_dim(b, matrix(mk), (int)below(mk, 2), 0, 1),
+                                         1, (int64_t[]){2}));
     if (!dots)
       return NULL;
     const int64_t d = below(mk, 2);
     HlInst *spread = keep(mk, hl_b_broadcast(b, rows, 2, m->shape->dim, (HlI64s){&d, 1}));
-    HlInst *scaled = keep(mk, hl_b_binary(b, below(mk, 3) ? HL_OP_MULTIPLY : HL_OP_DIVIDE, m, spread));
-    return below(mk, 2) ? dotted(mk, scaled, matrix(mk), (int)below(mk, 2)) : dotted(mk, matrix(mk), scaled, 0);
+    HlInst *scaled =
+        keep(mk, hl_b_binary(b, below(mk, 3) ? HL_OP_MULTIPLY : HL_OP_DIVIDE, m, spread));
+    return below(mk, 2) ? dotted(mk, scaled, matrix(mk), (int)below(mk, 2))
+                        : dotted(mk, matrix(mk), scaled, 0);
   }
-  case 25: return is_number && !hl_is_unsigned(mk->dtype) ? hl_b_unary(b, HL_OP_NEGATE, keep(mk, hl_b_binary(b, below(mk, 2) ? HL_OP_SUBTRACT : HL_OP_MULTIPLY, x, y))) : NULL;
-  case 26: return is_number && !hl_is_unsigned(mk->dtype) ? hl_b_binary(b, below(mk, 2) ? HL_OP_ADD : HL_OP_MULTIPLY, below(mk, 2) ? x : keep(mk, hl_b_unary(b, HL_OP_NEGATE, x)), keep(mk, hl_b_unary(b, HL_OP_NEGATE, y))) : NULL;
+  case 25:
+    return is_number && !hl_is_unsigned(mk->dtype)
+               ? hl_b_unary(
+                     b, HL_OP_NEGATE,
+                     keep(mk, hl_b_binary(b, below(mk, 2) ? HL_OP_SUBTRACT : HL_OP_MULTIPLY, x, y)))
+               : NULL;
+  case 26:
+    return is_number && !hl_is_unsigned(mk->dtype)
+               ? hl_b_binary(b, below(mk, 2) ? HL_OP_ADD : HL_OP_MULTIPLY,
+                             below(mk, 2) ? x : keep(mk, hl_b_unary(b, HL_OP_NEGATE, x)),
+                             keep(mk, hl_b_unary(b, HL_OP_NEGATE, y)))
+               : NULL;
   default: return hl_b_binary(b, op, x, keep(mk, scalar_spread(mk, x)));
   }
 }
 
-static const HlDtype dtypes[] = {HL_F32, HL_S32, HL_F64, HL_PRED, HL_BF16, HL_U8, HL_C64, HL_S8, HL_F16, HL_U32, HL_S64};
+static const HlDtype dtypes[] = {HL_F32, HL_S32, HL_F64, HL_PRED, HL_BF16, HL_U8,
+                                 HL_C64, HL_S8,  HL_F16, HL_U32,  HL_S64};
 
 static HlModule *law_program(HlCx *cx, uint64_t seed) {
   HlModule *m = hl_module_new("laws", NULL);
   HlComp *comp = hl_comp_new(m, "main", 4);
-  Maker mk = {.b = {.cx = cx, .comp = comp}, .rng = {seed}, .dtype = dtypes[seed % HL_COUNT_OF(dtypes)]};
+  Maker mk = {
+      .b = {.cx = cx, .comp = comp}, .rng = {seed}, .dtype = dtypes[seed % HL_COUNT_OF(dtypes)]};
   hl_comp_set_entry(comp);
   static const int64_t sizes[][3] = {{2, 2, 0}, {2, 2, 0}, {3, 2, 0}, {2, 3, 2}, {4, 0, 0}};
   for (int k = 0; k < HL_COUNT_OF(sizes); k++) {
@@ -315,7 +372,8 @@ static HlModule *law_program(HlCx *cx, uint64_t seed) {
 
 // Small whole numbers, halves among floats, on which sums and products are not rounded; or the ends of the type.
 static HlLiteral *input(HlCx *cx, const HlShape *shape, HlRng *rng, bool special) {
-  static const double ends[] = {NAN, INFINITY, -INFINITY, 0, -0.0, 1, -1, 0.5, 1e-45, -1e-40, 3e38, -3e38, 65504, 6e-8, 1e20, 88.75};
+  static const double ends[] = {NAN,   INFINITY, -INFINITY, 0,     -0.0,  1,    -1,   0.5,
+                                1e-45, -1e-40,   3e38,      -3e38, 65504, 6e-8, 1e20, 88.75};
   HlLiteral *out = hl_literal_new(cx, shape);
   for (int64_t k = 0; k < out->n; k++) {
     const bool end = special && hl_rng_below(rng, 2);
@@ -328,7 +386,10 @@ static HlLiteral *input(HlCx *cx, const HlShape *shape, HlRng *rng, bool special
         hl_literal_set_f64(out, k, v);
     } else {
       const int64_t whole = end ? (int64_t)hl_rng_u64(rng) : (int64_t)v;
-      hl_literal_set_i64(out, k, shape->dtype == HL_PRED ? whole & 1 : hl_is_unsigned(shape->dtype) && !end ? whole + 4 : whole);
+      hl_literal_set_i64(out, k,
+                         shape->dtype == HL_PRED                ? whole & 1
+                         : hl_is_unsigned(shape->dtype) && !end ? whole + 4
+                                                                : whole);
     }
   }
   return out;
@@ -342,7 +403,8 @@ static bool same_bits(const HlLiteral *a, const HlLiteral *b) {
   if (!hl_is_float(dtype) && !hl_is_complex(dtype))
     return hl_literal_equal(a, b);
   for (int64_t k = 0; k < a->n; k++) {
-    const double x[] = {hl_literal_f64(a, k), hl_literal_imag(a, k)}, y[] = {hl_literal_f64(b, k), hl_literal_imag(b, k)};
+    const double x[] = {hl_literal_f64(a, k), hl_literal_imag(a, k)},
+                 y[] = {hl_literal_f64(b, k), hl_literal_imag(b, k)};
     for (int i = 0; i < 2; i++)
       if (!(isnan(x[i]) && isnan(y[i])) && (x[i] != y[i] || signbit(x[i]) != signbit(y[i])))
         return false;
@@ -353,9 +415,13 @@ static bool same_bits(const HlLiteral *a, const HlLiteral *b) {
 // Within what a few roundings of the type can do to products of two values of the size that stands on the way.
 static bool nearly(const HlLiteral *a, const HlLiteral *b, double size) {
   const HlDtype dtype = a->shape->dtype;
-  const double unit = dtype == HL_BF16 ? 1e-2 : dtype == HL_F16 ? 1e-3 : dtype == HL_F64 ? 1e-14 : 1e-6;
+  const double unit = dtype == HL_BF16  ? 1e-2
+                      : dtype == HL_F16 ? 1e-3
+                      : dtype == HL_F64 ? 1e-14
+                                        : 1e-6;
   for (int64_t k = 0; k < a->n; k++) {
-    const double x[] = {hl_literal_f64(a, k), hl_literal_imag(a, k)}, y[] = {hl_literal_f64(b, k), hl_literal_imag(b, k)};
+    const double x[] = {hl_literal_f64(a, k), hl_literal_imag(a, k)},
+                 y[] = {hl_literal_f64(b, k), hl_literal_imag(b, k)};
     for (int i = 0; i < 2; i++)
       if (!(fabs(x[i] - y[i]) <= unit * size * size))
         return false;
@@ -390,11 +456,13 @@ static void note_size(void *user, int device, const HlInst *inst, const HlLitera
   }
 }
 
-static Verdict both_sides(HlCx *cx, LawTest *t, const HlEgraphRule *rule, HlInst *inst, HlInst *by, bool special) {
+static Verdict both_sides(HlCx *cx, LawTest *t, const HlEgraphRule *rule, HlInst *inst, HlInst *by,
+                          bool special) {
   HlComp *comp = inst->comp;
   HlInst *root = comp->root, *pair[] = {inst, by};
   const HlShape *shapes[] = {inst->shape, by->shape};
-  HlInst *tuple = hl_inst_new(comp, HL_OP_TUPLE, hl_shape_tuple(t->m->shapes, 2, shapes), NULL, 2, pair);
+  HlInst *tuple =
+      hl_inst_new(comp, HL_OP_TUPLE, hl_shape_tuple(t->m->shapes, 2, shapes), NULL, 2, pair);
   hl_set_root(comp, tuple);
   HlLiteral *args[8] = {NULL}, *result = NULL;
   for (int k = 0; k < comp->n_params; k++)
@@ -421,13 +489,16 @@ static void try_law(HlPass *p, LawTest *t, int number, HlInst *inst) {
   hl_begin(p, rule->rule.name, inst, &b);
   HlInst *by = rule->rule.apply(p, &b, inst);
   if (by && by != inst) {
-    Verdict verdict = hl_shape_compatible(by->shape, inst->shape) ? both_sides(p->cx, t, rule, inst, by, false) : DIFFERENT;
+    Verdict verdict = hl_shape_compatible(by->shape, inst->shape)
+                          ? both_sides(p->cx, t, rule, inst, by, false)
+                          : DIFFERENT;
     if (verdict == SAME && rule->exact)
       verdict = both_sides(p->cx, t, rule, inst, by, true);
     t->fired[number] += verdict != NOT_COMPARED;
     if (verdict == DIFFERENT && t->wrong++ < 20 && !t->quiet)
-      fprintf(stderr, "seed %llu: %s (%s) at %s of %s\n", (unsigned long long)t->seed, rule->rule.name,
-              rule->rule.law, hl_op_text((HlOp)inst->op), hl_shape_text(p->cx, inst->shape));
+      fprintf(stderr, "seed %llu: %s (%s) at %s of %s\n", (unsigned long long)t->seed,
+              rule->rule.name, rule->rule.law, hl_op_text((HlOp)inst->op),
+              hl_shape_text(p->cx, inst->shape));
   }
   hl_drop(p);
 }
@@ -443,11 +514,17 @@ static bool run_laws(HlPass *p) {
   return true;
 }
 
-static int64_t test_laws(const HlEgraphRule *rules, int n_rules, bool quiet, uint64_t first, uint64_t n, int64_t *fired) {
+static int64_t test_laws(const HlEgraphRule *rules, int n_rules, bool quiet, uint64_t first,
+                         uint64_t n, int64_t *fired) {
   int64_t wrong = 0;
   for (uint64_t seed = first; seed < first + n; seed++) {
     HlCx *cx = hl_cx_new();
-    LawTest t = {.info = {.name = "laws", .run = run_laws, .options = "", .meaning = ""}, .rng = {seed}, .seed = seed, .rules = rules, .n_rules = n_rules, .quiet = quiet};
+    LawTest t = {.info = {.name = "laws", .run = run_laws, .options = "", .meaning = ""},
+                 .rng = {seed},
+                 .seed = seed,
+                 .rules = rules,
+                 .n_rules = n_rules,
+                 .quiet = quiet};
     t.m = law_program(cx, seed);
     const HlPassTable table = {.at = &t.info, .n = 1};
     const HlEngineOptions options = {.passes = &table};
@@ -476,7 +553,8 @@ static void laws_hold(void **state) {
   assert_int_equal(test_laws(rules, n, false, 0, LAWS, fired), 0);
   for (int k = 0; k < n; k++) {
     if (fired[k] < LEAST_FIRED)
-      fprintf(stderr, "law %s (%s) was tried %lld times only\n", rules[k].rule.name, rules[k].rule.law, (long long)fired[k]);
+      fprintf(stderr, "law %s (%s) was tried %lld times only\n", rules[k].rule.name,
+              rules[k].rule.law, (long long)fired[k]);
     assert_true(fired[k] >= LEAST_FIRED);
   }
 }
@@ -494,7 +572,8 @@ static HlInst *wrong_rounding(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
   if (x->op != HL_OP_ADD || !hl_is_float(inst->shape->dtype))
     return NULL;
-  return hl_b_binary(b, HL_OP_ADD, x->operands[0], hl_b_binary(b, HL_OP_ADD, x->operands[1], inst->operands[1]));
+  return hl_b_binary(b, HL_OP_ADD, x->operands[0],
+                     hl_b_binary(b, HL_OP_ADD, x->operands[1], inst->operands[1]));
 }
 
 static HlInst *wrong_compare(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -508,7 +587,8 @@ static void wrong_laws_are_noticed(void **state) {
   static const HlEgraphRule wrong[] = {
       {{HL_OP_SUBTRACT, wrong_difference, "wrong-difference", "x - y => y - x", ""}, true},
       {{HL_OP_SUBTRACT, wrong_difference, "wrong-difference", "x - y => y - x", ""}, false},
-      {{HL_OP_TRANSPOSE, wrong_transpose, "wrong-transpose", "transpose(transpose(x)) => x", ""}, true},
+      {{HL_OP_TRANSPOSE, wrong_transpose, "wrong-transpose", "transpose(transpose(x)) => x", ""},
+       true},
       {{HL_OP_ADD, wrong_rounding, "wrong-rounding", "(x + y) + z => x + (y + z)", ""}, true},
       {{HL_OP_COMPARE, wrong_compare, "wrong-compare", "x < y => x <= y", ""}, true},
   };
@@ -560,14 +640,16 @@ static HlEgraphOptions options_of(HlEgraphWay how, uint64_t seed, bool inexact) 
 }
 
 // One program out of the e-graph of a copy. What rounds otherwise is compared more loosely.
-static void try_program(const Program *p, HlEgraphWay how, uint64_t seed, bool inexact, Tally *tally) {
+static void try_program(const Program *p, HlEgraphWay how, uint64_t seed, bool inexact,
+                        Tally *tally) {
   HlModule *copy = hl_clone(p->cx, p->m);
   const HlEgraphOptions options = options_of(how, seed, inexact);
   HlArena *arena = hl_arena_new();
   HlEgraphReport report;
   HlLiteral **actual = calloc((size_t)p->devices + 1, sizeof *actual);
   char what[96];
-  snprintf(what, sizeof what, "%s%s, seed %llu", hl_egraph_way_name(how), inexact ? ", inexact" : "", (unsigned long long)seed);
+  snprintf(what, sizeof what, "%s%s, seed %llu", hl_egraph_way_name(how),
+           inexact ? ", inexact" : "", (unsigned long long)seed);
   bool ok = hl_saturate(p->cx, copy, &options, arena, &report) && hl_verify(p->cx, copy, NULL) &&
             hl_eval(p->cx, copy, &eval_options, p->args, actual);
   if (!ok) {
@@ -621,7 +703,9 @@ static void test_module(uint64_t seed, Tally *tally) {
   HlCx *cx = hl_cx_new();
   hl_cx_limits(cx)->eval_steps = 2000000;
   const GenOptions how = property_options(seed / 2, true);
-  Program p = {.cx = cx, .name = name, .m = seed % 2 ? gen_algebra(cx, seed, 30 + (int)(seed % 50)) : gen_module(cx, &how)};
+  Program p = {.cx = cx,
+               .name = name,
+               .m = seed % 2 ? gen_algebra(cx, seed, 30 + (int)(seed % 50)) : gen_module(cx, &how)};
   p.devices = p.m ? hl_eval_devices(p.m, &eval_options) : 0;
   const int n = p.m ? p.m->entry->n_params : 0;
   HlLiteral **args = calloc((size_t)n + 1, sizeof *args);
@@ -630,7 +714,8 @@ static void test_module(uint64_t seed, Tally *tally) {
     of_device[d] = (const HlLiteral *const *)args;
   p.args = of_device;
   p.expected = calloc((size_t)p.devices + 1, sizeof *p.expected);
-  if (p.m && hl_fake_args(cx, p.m, seed, args) && hl_eval(cx, p.m, &eval_options, p.args, p.expected))
+  if (p.m && hl_fake_args(cx, p.m, seed, args) &&
+      hl_eval(cx, p.m, &eval_options, p.args, p.expected))
     try_module(&p, seed, tally);
   for (int d = 0; d < p.devices; d++)
     hl_literal_unref(p.expected[d]);
@@ -644,8 +729,9 @@ static void test_module(uint64_t seed, Tally *tally) {
 }
 
 static void print_tally(const char *what, const Tally *t) {
-  printf("%s: %lld modules, %lld programs taken out, %lld of them another program: %lld failures\n", what,
-         (long long)t->modules, (long long)t->programs, (long long)t->changed, (long long)t->failures);
+  printf("%s: %lld modules, %lld programs taken out, %lld of them another program: %lld failures\n",
+         what, (long long)t->modules, (long long)t->programs, (long long)t->changed,
+         (long long)t->failures);
 }
 
 static void modules_keep_results(void **state) {
@@ -695,12 +781,38 @@ static void corpus_keeps_results(void **state) {
   const char *corpus = test_corpus();
   if (!corpus)
     skip();
-  static const char *const names[] = {
-      "bf16_mlp", "captured_constants", "cnn", "cnn_train_step", "complex_math", "control_flow", "conv_zoo",
-      "cumulative", "dot22", "dtype_casts", "embedding_grad", "fft", "gather_scatter", "integer_ops",
-      "linalg_hlo", "lstm_scan", "lstm_scan_grad", "mlp", "mlp_value_and_grad", "mlp_vmap", "mlp_vmap_grad",
-      "random_dist", "random_threefry", "sigmoid", "sigmoid_eye", "sigmoid_grad", "sin_cos", "sort_argsort",
-      "special_functions", "transformer_block", "transformer_block_grad", "windows"};
+  static const char *const names[] = {"bf16_mlp",
+                                      "captured_constants",
+                                      "cnn",
+                                      "cnn_train_step",
+                                      "complex_math",
+                                      "control_flow",
+                                      "conv_zoo",
+                                      "cumulative",
+                                      "dot22",
+                                      "dtype_casts",
+                                      "embedding_grad",
+                                      "fft",
+                                      "gather_scatter",
+                                      "integer_ops",
+                                      "linalg_hlo",
+                                      "lstm_scan",
+                                      "lstm_scan_grad",
+                                      "mlp",
+                                      "mlp_value_and_grad",
+                                      "mlp_vmap",
+                                      "mlp_vmap_grad",
+                                      "random_dist",
+                                      "random_threefry",
+                                      "sigmoid",
+                                      "sigmoid_eye",
+                                      "sigmoid_grad",
+                                      "sin_cos",
+                                      "sort_argsort",
+                                      "special_functions",
+                                      "transformer_block",
+                                      "transformer_block_grad",
+                                      "windows"};
   Tally tally = {0};
   for (int k = 0; k < HL_COUNT_OF(names); k++) {
     char path[4096], args[4096];
@@ -719,7 +831,8 @@ static int by_hand(int argc, char **argv) {
   if (argc > 3 && strcmp(argv[1], "laws") == 0) {
     int n;
     const HlEgraphRule *rules = hl_egraph_rules(&n);
-    tally.failures = test_laws(rules, n, false, strtoull(argv[3], NULL, 10), strtoull(argv[2], NULL, 10), fired);
+    tally.failures =
+        test_laws(rules, n, false, strtoull(argv[3], NULL, 10), strtoull(argv[2], NULL, 10), fired);
     for (int k = 0; k < n; k++)
       printf("%-28s %-40s %lld\n", rules[k].rule.name, rules[k].rule.law, (long long)fired[k]);
   } else if (argc > 3 && strcmp(argv[1], "modules") == 0) {
@@ -735,7 +848,8 @@ static int by_hand(int argc, char **argv) {
 int main(int argc, char **argv) {
   if (argc > 1)
     return by_hand(argc, argv);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(laws_hold), cmocka_unit_test(wrong_laws_are_noticed), cmocka_unit_test(modules_keep_results),
-                                     cmocka_unit_test(corpus_keeps_results)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(laws_hold), cmocka_unit_test(wrong_laws_are_noticed),
+      cmocka_unit_test(modules_keep_results), cmocka_unit_test(corpus_keeps_results)};
   return cmocka_run_group_tests_name("egraph", tests, NULL, NULL);
 }

@@ -70,18 +70,17 @@ static const HlEgraphRuleCount *rule(const One *t, const char *name) {
 
 // --- Classes ----------------------------------------------------------------------------------------------
 
-static const char two_chains[] =
-    "HloModule m\n"
-    "ENTRY main {\n"
-    "  x = f32[4] parameter(0)\n"
-    "  y = f32[4] parameter(1)\n"
-    "  a = f32[4] abs(x)\n"
-    "  b = f32[4] abs(y)\n"
-    "  c = f32[4] tanh(a)\n"
-    "  d = f32[4] tanh(b)\n"
-    "  e = f32[4] add(c, d)\n"
-    "  ROOT f = f32[4] add(d, c)\n"
-    "}\n";
+static const char two_chains[] = "HloModule m\n"
+                                 "ENTRY main {\n"
+                                 "  x = f32[4] parameter(0)\n"
+                                 "  y = f32[4] parameter(1)\n"
+                                 "  a = f32[4] abs(x)\n"
+                                 "  b = f32[4] abs(y)\n"
+                                 "  c = f32[4] tanh(a)\n"
+                                 "  d = f32[4] tanh(b)\n"
+                                 "  e = f32[4] add(c, d)\n"
+                                 "  ROOT f = f32[4] add(d, c)\n"
+                                 "}\n";
 
 static HlEclass class_of(const One *t, const HlEgraph *eg, const char *name) {
   return hl_egraph_class_of(eg, named(t, name));
@@ -158,8 +157,9 @@ static void random_merges_stay_sound(void **state) {
 
 static void other_shapes_are_refused(void **state) {
   (void)state;
-  One t = start("HloModule m\nENTRY main {\n  x = f32[4] parameter(0)\n  y = f32[2,2] parameter(1)\n"
-                "  z = s32[4] parameter(2)\n  ROOT t = (f32[4], f32[2,2], s32[4]) tuple(x, y, z)\n}\n");
+  One t =
+      start("HloModule m\nENTRY main {\n  x = f32[4] parameter(0)\n  y = f32[2,2] parameter(1)\n"
+            "  z = s32[4] parameter(2)\n  ROOT t = (f32[4], f32[2,2], s32[4]) tuple(x, y, z)\n}\n");
   HlEgraph *eg = hl_egraph_new(t.cx);
   assert_true(hl_egraph_add_module(eg, t.m));
   assert_false(hl_egraph_merge(eg, class_of(&t, eg, "x"), class_of(&t, eg, "y")));
@@ -171,18 +171,17 @@ static void other_shapes_are_refused(void **state) {
 // --- Saturating ------------------------------------------------------------------------------------------------
 
 // x*2 + x*3 is x*5: by factoring, and the engine's folding of constants.
-static const char integers[] =
-    "HloModule m\n"
-    "ENTRY main {\n"
-    "  x = s32[64] parameter(0)\n"
-    "  two = s32[] constant(2)\n"
-    "  twos = s32[64] broadcast(two), dimensions={}\n"
-    "  three = s32[] constant(3)\n"
-    "  threes = s32[64] broadcast(three), dimensions={}\n"
-    "  a = s32[64] multiply(x, twos)\n"
-    "  b = s32[64] multiply(threes, x)\n"
-    "  ROOT c = s32[64] add(a, b)\n"
-    "}\n";
+static const char integers[] = "HloModule m\n"
+                               "ENTRY main {\n"
+                               "  x = s32[64] parameter(0)\n"
+                               "  two = s32[] constant(2)\n"
+                               "  twos = s32[64] broadcast(two), dimensions={}\n"
+                               "  three = s32[] constant(3)\n"
+                               "  threes = s32[64] broadcast(three), dimensions={}\n"
+                               "  a = s32[64] multiply(x, twos)\n"
+                               "  b = s32[64] multiply(threes, x)\n"
+                               "  ROOT c = s32[64] add(a, b)\n"
+                               "}\n";
 
 static void rules_work_together(void **state) {
   (void)state;
@@ -257,7 +256,8 @@ static void progress_can_stop(void **state) {
 static void rules_that_are_pipelines_are_refused(void **state) {
   (void)state;
   One t = start(integers);
-  const HlEgraphOptions options = {.passes = &hl_passes, .pipelines = &hl_pipelines, .engine_rules = "(dce)*"};
+  const HlEgraphOptions options = {
+      .passes = &hl_passes, .pipelines = &hl_pipelines, .engine_rules = "(dce)*"};
   assert_false(hl_saturate(t.cx, t.m, &options, t.arena, NULL));
   hl_cx_clear(t.cx);
   const HlEgraphOptions unknown = {.passes = &hl_passes, .engine_rules = "no-such-pass"};
@@ -284,7 +284,8 @@ static void what_stays_is_untouched(void **state) {
 // Greedy by trees would take two different cheap things; what is shared is cheaper in all.
 static void ways_agree_with_exact(void **state) {
   (void)state;
-  static const HlEgraphWay ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL, HL_EXTRACT_EXACT, HL_EXTRACT_ALL};
+  static const HlEgraphWay ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL,
+                                     HL_EXTRACT_EXACT, HL_EXTRACT_ALL};
   double price[HL_COUNT_OF(ways)];
   for (int k = 0; k < HL_COUNT_OF(ways); k++) {
     One t = start(integers);
@@ -321,7 +322,8 @@ static void programs_can_be_measured(void **state) {
     assert_true(t.report.candidate[k].seconds == (double)t.report.candidate[k].instructions);
   end(&t);
   t = start(integers);
-  const HlEgraphOptions options = {.passes = &hl_passes, .pipelines = &hl_pipelines, .measure = never};
+  const HlEgraphOptions options = {
+      .passes = &hl_passes, .pipelines = &hl_pipelines, .measure = never};
   assert_false(hl_saturate(t.cx, t.m, &options, t.arena, NULL));
   end(&t);
 }
@@ -337,38 +339,37 @@ static void little_gain_changes_nothing(void **state) {
 
 // --- Regions --------------------------------------------------------------------------------------------------
 
-static const char loop[] =
-    "HloModule m\n"
-    "body {\n"
-    "  s = (s32[], s32[8], s32[8]) parameter(0)\n"
-    "  i = s32[] get-tuple-element(s), index=0\n"
-    "  one = s32[] constant(1)\n"
-    "  next = s32[] add(i, one)\n"
-    "  x = s32[8] get-tuple-element(s), index=1\n"
-    "  n = s32[8] negate(x)\n"
-    "  same = s32[8] negate(n)\n"
-    "  y = s32[8] get-tuple-element(s), index=2\n"
-    "  twos = s32[8] multiply(y, x)\n"
-    "  more = s32[8] multiply(x, x)\n"
-    "  sum = s32[8] add(twos, more)\n"
-    "  ROOT t = (s32[], s32[8], s32[8]) tuple(next, same, sum)\n"
-    "}\n"
-    "cond {\n"
-    "  s = (s32[], s32[8], s32[8]) parameter(0)\n"
-    "  i = s32[] get-tuple-element(s), index=0\n"
-    "  n = s32[] constant(5)\n"
-    "  ROOT lt = pred[] compare(i, n), direction=LT\n"
-    "}\n"
-    "ENTRY main {\n"
-    "  zero = s32[] constant(0)\n"
-    "  p = s32[8] parameter(0)\n"
-    "  q = s32[8] parameter(1)\n"
-    "  init = (s32[], s32[8], s32[8]) tuple(zero, p, q)\n"
-    "  w = (s32[], s32[8], s32[8]) while(init), condition=cond, body=body\n"
-    "  a = s32[8] get-tuple-element(w), index=1\n"
-    "  b = s32[8] get-tuple-element(w), index=2\n"
-    "  ROOT r = (s32[8], s32[8]) tuple(a, b)\n"
-    "}\n";
+static const char loop[] = "HloModule m\n"
+                           "body {\n"
+                           "  s = (s32[], s32[8], s32[8]) parameter(0)\n"
+                           "  i = s32[] get-tuple-element(s), index=0\n"
+                           "  one = s32[] constant(1)\n"
+                           "  next = s32[] add(i, one)\n"
+                           "  x = s32[8] get-tuple-element(s), index=1\n"
+                           "  n = s32[8] negate(x)\n"
+                           "  same = s32[8] negate(n)\n"
+                           "  y = s32[8] get-tuple-element(s), index=2\n"
+                           "  twos = s32[8] multiply(y, x)\n"
+                           "  more = s32[8] multiply(x, x)\n"
+                           "  sum = s32[8] add(twos, more)\n"
+                           "  ROOT t = (s32[], s32[8], s32[8]) tuple(next, same, sum)\n"
+                           "}\n"
+                           "cond {\n"
+                           "  s = (s32[], s32[8], s32[8]) parameter(0)\n"
+                           "  i = s32[] get-tuple-element(s), index=0\n"
+                           "  n = s32[] constant(5)\n"
+                           "  ROOT lt = pred[] compare(i, n), direction=LT\n"
+                           "}\n"
+                           "ENTRY main {\n"
+                           "  zero = s32[] constant(0)\n"
+                           "  p = s32[8] parameter(0)\n"
+                           "  q = s32[8] parameter(1)\n"
+                           "  init = (s32[], s32[8], s32[8]) tuple(zero, p, q)\n"
+                           "  w = (s32[], s32[8], s32[8]) while(init), condition=cond, body=body\n"
+                           "  a = s32[8] get-tuple-element(w), index=1\n"
+                           "  b = s32[8] get-tuple-element(w), index=2\n"
+                           "  ROOT r = (s32[8], s32[8]) tuple(a, b)\n"
+                           "}\n";
 
 // That element 1 goes through as it is comes to light in the body first; and the body itself is rewritten.
 static void loops_are_seen_through(void **state) {
@@ -393,8 +394,10 @@ static void equal_loops_are_one(void **state) {
       "HloModule m\n"
       "f {\n  s = s32[] parameter(0)\n  one = s32[] constant(1)\n  ROOT n = s32[] add(s, one)\n}\n"
       "g {\n  t = s32[] parameter(0)\n  one = s32[] constant(1)\n  ROOT n = s32[] add(t, one)\n}\n"
-      "c {\n  s = s32[] parameter(0)\n  n = s32[] constant(9)\n  ROOT lt = pred[] compare(s, n), direction=LT\n}\n"
-      "d {\n  s = s32[] parameter(0)\n  n = s32[] constant(9)\n  ROOT lt = pred[] compare(s, n), direction=LT\n}\n"
+      "c {\n  s = s32[] parameter(0)\n  n = s32[] constant(9)\n  ROOT lt = pred[] compare(s, n), "
+      "direction=LT\n}\n"
+      "d {\n  s = s32[] parameter(0)\n  n = s32[] constant(9)\n  ROOT lt = pred[] compare(s, n), "
+      "direction=LT\n}\n"
       "ENTRY main {\n  p = s32[] parameter(0)\n  v = s32[] while(p), condition=c, body=f\n"
       "  w = s32[] while(p), condition=d, body=g\n  ROOT r = s32[] multiply(v, w)\n}\n");
   saturate(&t, (HlEgraphOptions){.pipeline = ""});
@@ -405,13 +408,13 @@ static void equal_loops_are_one(void **state) {
 
 static void known_branches_are_taken(void **state) {
   (void)state;
-  One t = start(
-      "HloModule m\n"
-      "f {\n  s = f32[4] parameter(0)\n  ROOT n = f32[4] tanh(s)\n}\n"
-      "g {\n  s = f32[4] parameter(0)\n  ROOT n = f32[4] sine(s)\n}\n"
-      "ENTRY main {\n  p = f32[4] parameter(0)\n  yes = pred[] constant(false)\n  no = pred[] not(yes)\n"
-      "  c = f32[4] conditional(no, p, p), true_computation=f, false_computation=g\n"
-      "  ROOT k = f32[4] call(c), to_apply=g\n}\n");
+  One t = start("HloModule m\n"
+                "f {\n  s = f32[4] parameter(0)\n  ROOT n = f32[4] tanh(s)\n}\n"
+                "g {\n  s = f32[4] parameter(0)\n  ROOT n = f32[4] sine(s)\n}\n"
+                "ENTRY main {\n  p = f32[4] parameter(0)\n  yes = pred[] constant(false)\n  no = "
+                "pred[] not(yes)\n"
+                "  c = f32[4] conditional(no, p, p), true_computation=f, false_computation=g\n"
+                "  ROOT k = f32[4] call(c), to_apply=g\n}\n");
   saturate(&t, (HlEgraphOptions){.pipeline = ""});
   assert_int_equal(count(&t, HL_OP_CONDITIONAL), 0);
   assert_int_equal(count(&t, HL_OP_CALL), 0);
@@ -426,12 +429,16 @@ static void side_effects_stay(void **state) {
   One t = start(
       "HloModule m\n"
       "add {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\n"
-      "ENTRY main {\n  p = s32[4] parameter(0)\n  tok = token[] after-all()\n  n = s32[4] negate(p)\n  m = s32[4] negate(n)\n"
+      "ENTRY main {\n  p = s32[4] parameter(0)\n  tok = token[] after-all()\n  n = s32[4] "
+      "negate(p)\n  m = s32[4] negate(n)\n"
       "  out = token[] outfeed(m, tok), outfeed_shape=s32[4]\n"
       "  low = f32[] constant(0)\n  high = f32[] constant(1)\n"
-      "  r = f32[4] rng(low, high), distribution=rng_uniform\n  q = f32[4] rng(low, high), distribution=rng_uniform\n"
-      "  e = f32[4] all-reduce(r), replica_groups={}, to_apply=add\n  f = f32[4] all-reduce(r), replica_groups={}, to_apply=add\n"
-      "  u = f32[4] subtract(r, q)\n  v = f32[4] add(e, f)\n  ROOT t = (f32[4], f32[4]) tuple(u, v)\n}\n");
+      "  r = f32[4] rng(low, high), distribution=rng_uniform\n  q = f32[4] rng(low, high), "
+      "distribution=rng_uniform\n"
+      "  e = f32[4] all-reduce(r), replica_groups={}, to_apply=add\n  f = f32[4] all-reduce(r), "
+      "replica_groups={}, to_apply=add\n"
+      "  u = f32[4] subtract(r, q)\n  v = f32[4] add(e, f)\n  ROOT t = (f32[4], f32[4]) tuple(u, "
+      "v)\n}\n");
   saturate(&t, (HlEgraphOptions){.pipeline = "", .extract = HL_EXTRACT_LOCAL});
   assert_int_equal(count(&t, HL_OP_OUTFEED), 1);
   assert_int_equal(count(&t, HL_OP_RNG), 2);
@@ -453,7 +460,8 @@ static void control_edges_stay(void **state) {
 
 static void schedules_are_refused(void **state) {
   (void)state;
-  One t = start("HloModule m, is_scheduled=true\nENTRY main {\n  p = s32[4] parameter(0)\n  ROOT a = s32[4] negate(p)\n}\n");
+  One t = start("HloModule m, is_scheduled=true\nENTRY main {\n  p = s32[4] parameter(0)\n  ROOT a "
+                "= s32[4] negate(p)\n}\n");
   assert_false(hl_saturate(t.cx, t.m, NULL, NULL, NULL));
   assert_int_equal(hl_cx_error_kind(t.cx), HL_UNSUPPORTED);
   end(&t);
@@ -462,8 +470,9 @@ static void schedules_are_refused(void **state) {
 // Constants of which the value is not known are not taken for equal.
 static void unknown_constants_differ(void **state) {
   (void)state;
-  One t = start("HloModule m\nENTRY main {\n  a = f32[4] constant({...})\n  b = f32[4] constant({...})\n"
-                "  ROOT s = f32[4] subtract(a, b)\n}\n");
+  One t = start(
+      "HloModule m\nENTRY main {\n  a = f32[4] constant({...})\n  b = f32[4] constant({...})\n"
+      "  ROOT s = f32[4] subtract(a, b)\n}\n");
   HlEgraph *eg = hl_egraph_new(t.cx);
   assert_true(hl_egraph_add_module(eg, t.m));
   assert_int_not_equal(class_of(&t, eg, "a"), class_of(&t, eg, "b"));

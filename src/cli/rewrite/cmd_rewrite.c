@@ -48,8 +48,9 @@ static int list_laws(const Cli *cli) {
   const HlEgraphRule *rules = hl_egraph_rules(&n);
   for (int k = 0; k < n; k++) {
     char meaning[256];
-    base_snprintf(meaning, sizeof meaning, "%s%s%s%s", rules[k].rule.law, *rules[k].rule.when ? "; " : "",
-                  rules[k].rule.when, rules[k].exact ? "" : "; rounds otherwise");
+    base_snprintf(meaning, sizeof meaning, "%s%s%s%s", rules[k].rule.law,
+                  *rules[k].rule.when ? "; " : "", rules[k].rule.when,
+                  rules[k].exact ? "" : "; rounds otherwise");
     list_row(cli, &out, rules[k].rule.name, meaning);
   }
   return json_print_table(cli, &out);
@@ -152,8 +153,8 @@ static int run(Cli *cli) {
   if (cli_flag(cli, "--list-laws"))
     return list_laws(cli);
   Rewrite plan = {.arena = hl_arena_new()};
-  const int status = read_plan(cli, &plan) ? run_files(cli, &plan)
-                                           : cli_worse(cli_flush(cli), CLI_USAGE);
+  const int status =
+      read_plan(cli, &plan) ? run_files(cli, &plan) : cli_worse(cli_flush(cli), CLI_USAGE);
   hl_arena_free(plan.arena);
   return status;
 }
@@ -161,8 +162,10 @@ static int run(Cli *cli) {
 static const CliOption options[] = {
     {"--policy", "LIST", "players, one after the other (--list-policies; default: greedy)"},
     {"--choices", NULL, "list what could be rewritten, with numbers; rewrite nothing"},
-    {"--decide", "LIST", "make these choices, by number: 0,3;1 are 0 and 3, and in the state that follows 1"},
-    {"--saturate", NULL, "all that the program could equally be, and the best of it (docs/egraph.md)"},
+    {"--decide", "LIST",
+     "make these choices, by number: 0,3;1 are 0 and 3, and in the state that follows 1"},
+    {"--saturate", NULL,
+     "all that the program could equally be, and the best of it (docs/egraph.md)"},
     REWRITE_SATURATE_OPTIONS,
     REWRITE_ENV_OPTIONS,
     {"--tries", "N", "states that a player may look at"},
@@ -171,7 +174,8 @@ static const CliOption options[] = {
     {"--validate", NULL, "compare the results before and after, by the interpreter"},
     {"--record", "F.json", "write the game (of several players the best), for 'hilo replay'"},
     {"-o", "OUT", "write the module (of several players the best)"},
-    {"--to", "FORM", "the form of the module, as of 'hilo convert' (default: by OUT's name, else text)"},
+    {"--to", "FORM",
+     "the form of the module, as of 'hilo convert' (default: by OUT's name, else text)"},
     {"--list-envs", NULL, "what environments there are"},
     {"--list-policies", NULL, "what players there are"},
     {"--list-laws", NULL, "own rules of --saturate"},
@@ -184,17 +188,21 @@ const CliCommand cli_rewrite = {
     .name = "rewrite",
     .usage = "FILE... [--env=NAME] [--policy=LIST] [-o OUT]",
     .summary = "choose among the rewrites that passes could make",
-    .about =
-        "An environment says what can be chosen: passes, run dry, find it, and make what was chosen "
-        "and nothing else.\n"
-        "A player chooses; the report says what each step brought.",
+    .about = "An environment says what can be chosen: passes, run dry, find it, and make what was "
+             "chosen "
+             "and nothing else.\n"
+             "A player chooses; the report says what each step brought.",
     .examples =
-        "  hilo rewrite m.hlo --env=gpu-fusion --policy=xla,greedy      XLA's own fusions, and better ones\n"
-        "  hilo rewrite m.hlo --env=order --policy=beam --metric=instructions   the best order of passes\n"
+        "  hilo rewrite m.hlo --env=gpu-fusion --policy=xla,greedy      XLA's own fusions, and "
+        "better ones\n"
+        "  hilo rewrite m.hlo --env=order --policy=beam --metric=instructions   the best order of "
+        "passes\n"
         "  hilo rewrite m.hlo --choices                                  what could be done\n"
         "  hilo rewrite m.hlo --decide=0,3 -o out.hlo                    do that\n"
-        "  hilo rewrite m.hlo --saturate -o out.hlo                      the best of all that is equal\n"
-        "  hilo rewrite m.hlo --policy=mcts --record=game.json           to be played again by 'hilo replay'\n",
+        "  hilo rewrite m.hlo --saturate -o out.hlo                      the best of all that is "
+        "equal\n"
+        "  hilo rewrite m.hlo --policy=mcts --record=game.json           to be played again by "
+        "'hilo replay'\n",
     .options = options,
     .reports = true,
     .run = run,

@@ -21,19 +21,22 @@ static bool read_way(Cli *cli, HlEgraphWay *out) {
   if (!word)
     return true;
   const char *near = hl_nearest(hl_str(word), names, HL_EXTRACT_RANDOM + 1);
-  cli_usage(cli, near ? "unknown --extract '%s'; did you mean '%s'?" : "unknown --extract '%s'", word, near);
+  cli_usage(cli, near ? "unknown --extract '%s'; did you mean '%s'?" : "unknown --extract '%s'",
+            word, near);
   return false;
 }
 
 bool rewrite_read_saturation(Cli *cli, HlEgraphOptions *out) {
-  static const char *const own[] = {"--fast-math", "--rules", "--compile", "--extract", "--nodes", "--rounds", "--seconds"};
+  static const char *const own[] = {"--fast-math", "--rules",  "--compile", "--extract",
+                                    "--nodes",     "--rounds", "--seconds"};
   for (int k = 0; k < HL_COUNT_OF(own); k++)
     if (cli_flag(cli, own[k]) && !cli_flag(cli, "--saturate")) {
       cli_usage(cli, "%s is of --saturate", own[k]);
       return false;
     }
   const char *metric = cli_value(cli, "--metric");
-  if (cli_flag(cli, "--saturate") && metric && strcmp(metric, "time") != 0 && strcmp(metric, "measured") != 0) {
+  if (cli_flag(cli, "--saturate") && metric && strcmp(metric, "time") != 0 &&
+      strcmp(metric, "measured") != 0) {
     cli_usage(cli, "--saturate knows --metric=time and --metric=measured, not '%s'", metric);
     return false;
   }
@@ -43,7 +46,8 @@ bool rewrite_read_saturation(Cli *cli, HlEgraphOptions *out) {
   out->nodes.given = cli_flag(cli, "--nodes");
   out->iterations.given = cli_flag(cli, "--rounds");
   out->seconds.given = cli_flag(cli, "--seconds");
-  if (!read_way(cli, &out->extract) || !cli_integer(cli, "--nodes", 0, UINT32_MAX / 4, &out->nodes.value) ||
+  if (!read_way(cli, &out->extract) ||
+      !cli_integer(cli, "--nodes", 0, UINT32_MAX / 4, &out->nodes.value) ||
       !cli_integer(cli, "--rounds", 0, INT64_MAX, &out->iterations.value) ||
       !cli_number(cli, "--seconds", &out->seconds.value))
     return false;
@@ -92,7 +96,8 @@ static HlEgraphOptions options_of(Cli *cli, const Rewrite *plan, const HlModule 
 // --- The report -------------------------------------------------------------------------------------
 
 static void candidate_rows(const HlEgraphReport *r, HlBuf *out) {
-  static const char *const heads[] = {"", "program", ">price", ">time", ">kernels", ">instructions"};
+  static const char *const heads[] = {"",      "program",  ">price",
+                                      ">time", ">kernels", ">instructions"};
   Table t;
   table_begin(&t, heads, HL_COUNT_OF(heads));
   for (int k = 0; k < r->n_candidates; k++) {
@@ -129,7 +134,8 @@ static void rule_rows(const HlEgraphReport *r, HlBuf *out) {
 
 static void print_report(const Cli *cli, const HlEgraphReport *r, HlBuf *out) {
   hl_buf_printf(out,
-                "%lld instructions were %lld nodes; after %d round%s (%s) %lld nodes in %lld classes, %lld region%s\n",
+                "%lld instructions were %lld nodes; after %d round%s (%s) %lld nodes in %lld "
+                "classes, %lld region%s\n",
                 (long long)r->instructions, (long long)r->first_nodes, r->iterations,
                 r->iterations == 1 ? "" : "s", hl_egraph_stop_text(r->stop), (long long)r->nodes,
                 (long long)r->classes, (long long)r->regions, r->regions == 1 ? "" : "s");
@@ -138,8 +144,8 @@ static void print_report(const Cli *cli, const HlEgraphReport *r, HlBuf *out) {
   if (r->n_candidates > 1)
     candidate_rows(r, out);
   else
-    hl_buf_printf(out, "%s: %lld instructions -> %lld\n", r->candidate[0].how, (long long)r->instructions,
-                  (long long)r->after);
+    hl_buf_printf(out, "%s: %lld instructions -> %lld\n", r->candidate[0].how,
+                  (long long)r->instructions, (long long)r->after);
 }
 
 static void report_json(HlBuf *out, const HlEgraphReport *r) {

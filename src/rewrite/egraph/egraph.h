@@ -22,30 +22,30 @@ enum { NONE = UINT32_MAX };
 
 // What a node is of, beside its classes: an instruction without operands that has op, shape and attributes.
 typedef struct Symbol {
-  HlInst *proto;               // in HlEgraph.home
+  HlInst *proto;  // in HlEgraph.home
   uint64_t hash;
-  bool pinned;                 // one instruction, which stays as it is: like no other
-  HlInst *pin;                 // that one, in the module
+  bool pinned;  // one instruction, which stays as it is: like no other
+  HlInst *pin;  // that one, in the module
 } Symbol;
 
 typedef struct Node {
   uint32_t symbol, region, class;
-  uint32_t first;              // its operands' classes, then its regions, in HlEgraph.child
+  uint32_t first;  // its operands' classes, then its regions, in HlEgraph.child
   uint32_t n, n_regions;
   uint32_t hash;
-  uint32_t next;               // in its class; NONE: the last
-  uint32_t born;               // the round that made it
-  bool dead;                   // another is like it
+  uint32_t next;  // in its class; NONE: the last
+  uint32_t born;  // the round that made it
+  bool dead;      // another is like it
 } Node;
 
 typedef struct Class {
   uint32_t region;
-  const HlShape *shape;        // of HlEgraph.home
-  uint32_t first, last, n;     // nodes
-  uint32_t constant;           // a node that is a constant; NONE
-  uint32_t best;               // the node of the cheapest tree, NONE: not known yet
-  double tree;                 // its price
-  uint32_t touched;            // the round in which it got a node
+  const HlShape *shape;     // of HlEgraph.home
+  uint32_t first, last, n;  // nodes
+  uint32_t constant;        // a node that is a constant; NONE
+  uint32_t best;            // the node of the cheapest tree, NONE: not known yet
+  double tree;              // its price
+  uint32_t touched;         // the round in which it got a node
   bool pinned;
 } Class;
 
@@ -53,23 +53,23 @@ typedef struct User {
   uint32_t node, next;
 } User;
 
-typedef struct Uses {          // of a class: a list in HlEgraph.users, the newest first
+typedef struct Uses {  // of a class: a list in HlEgraph.users, the newest first
   uint32_t first, last;
 } Uses;
 
 typedef struct Region {
-  HlComp *comp;                // of the module; NULL: made by a rule
+  HlComp *comp;  // of the module; NULL: made by a rule
   uint32_t root;
   uint32_t n_params;
-  uint32_t *param;             // classes, in the arena; NONE where missing
-  VEC(uint32_t) anchors;       // classes of what has side effects or waits
-  const HlSym *name;           // of HlEgraph.home
-  bool is_live;                // rules rewrite it: the entry, and what control flow runs; others are only named
-  double price;                // of running it once
-  HlBuf key;                   // what it is made of; empty: like no other
+  uint32_t *param;        // classes, in the arena; NONE where missing
+  VEC(uint32_t) anchors;  // classes of what has side effects or waits
+  const HlSym *name;      // of HlEgraph.home
+  bool is_live;  // rules rewrite it: the entry, and what control flow runs; others are only named
+  double price;  // of running it once
+  HlBuf key;     // what it is made of; empty: like no other
 } Region;
 
-typedef struct Origin {        // of a node: the instruction of the module that it was
+typedef struct Origin {  // of a node: the instruction of the module that it was
   uint32_t node;
   HlInst *inst;
 } Origin;
@@ -77,26 +77,26 @@ typedef struct Origin {        // of a node: the instruction of the module that 
 struct HlEgraph {
   HlCx *cx;
   HlArena *arena;
-  HlModule *home, *module;     // home: where symbols and shapes live; module: what was added
+  HlModule *home, *module;  // home: where symbols and shapes live; module: what was added
   HlComp *protos;
-  const HlSym *plain;          // a name
+  const HlSym *plain;  // a name
   VEC(Symbol) symbols;
   Map symbol_by_hash;
   VEC(Node) nodes;
   VEC(uint32_t) child;
-  VEC(uint32_t) parent;        // by class: itself, or what it has been merged into
+  VEC(uint32_t) parent;  // by class: itself, or what it has been merged into
   VEC(Class) classes;
-  VEC(Uses) uses;              // by class
+  VEC(Uses) uses;  // by class
   VEC(User) users;
   VEC(Region) regions;
   Map region_by_hash, region_of_comp;  // comp: pointer
   Map class_of_inst, origin_of_node;   // pointers; 1 + class
-  Map symbol_of_like;          // of instructions that callers add others like: 1 + symbol, 1: none
-  uint64_t *table;             // nodes by hash, open addressing: the hash and 1 + node
+  Map symbol_of_like;  // of instructions that callers add others like: 1 + symbol, 1: none
+  uint64_t *table;     // nodes by hash, open addressing: the hash and 1 + node
   uint32_t n_table, table_mask;
-  VEC(uint32_t) dirty;         // classes whose users are to be looked at
+  VEC(uint32_t) dirty;  // classes whose users are to be looked at
   int64_t n_alive, n_classes, n_refused;
-  int64_t n_news;              // nodes made and classes merged
+  int64_t n_news;  // nodes made and classes merged
   uint32_t round;
 };
 
@@ -159,9 +159,9 @@ void eg_try_region_laws(HlEgraph *eg, HlEgraphRuleCount *count);
 // All rules, and how far they may go.
 typedef struct Rules {
   const HlEgraphOptions *options;
-  HlEgraphRuleCount *count;    // own rules, laws of regions, passes
+  HlEgraphRuleCount *count;  // own rules, laws of regions, passes
   int n_own, n_passes;
-  const char **pass;           // as pipelines of one
+  const char **pass;  // as pipelines of one
   const HlTarget *target;
   double deadline;
   int64_t most_nodes;
@@ -174,13 +174,14 @@ bool eg_try_rules(HlEgraph *eg, Rules *rules);
 
 // Prices of all nodes, in seconds, by node; in the arena. Those of what runs regions go by Region.price.
 typedef struct PriceModel {
-  const char *name;            // of candidates by it; "": the usual one
-  double traffic;              // the part of its traffic that elementwise work pays
-  double step;                 // how many seconds of a launch any operation costs at least
+  const char *name;  // of candidates by it; "": the usual one
+  double traffic;    // the part of its traffic that elementwise work pays
+  double step;       // how many seconds of a launch any operation costs at least
 } PriceModel;
 enum { EG_PRICE_MODELS = 3 };
 extern const PriceModel eg_price_models[EG_PRICE_MODELS];
-double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target, const PriceModel *model);
+double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target,
+                  const PriceModel *model);
 double eg_weight(HlOp op);
 void eg_price_control(const HlEgraph *eg, double *price);
 // The cheapest tree of each class: Class.best, Class.tree. What is used several times is paid by parts where `uses`, by class, says so.
@@ -190,9 +191,9 @@ void eg_best_trees(HlEgraph *eg, const double *price, const uint32_t *uses);
 
 // A program: the node chosen of each class; NONE where none is needed.
 typedef struct Choice {
-  uint32_t *node;              // by class
-  double price;                // of the entry, with what it runs
-  bool exact;                  // none is cheaper
+  uint32_t *node;  // by class
+  double price;    // of the entry, with what it runs
+  bool exact;      // none is cheaper
 } Choice;
 // `price` is changed: of what runs regions.
 Choice eg_extract(HlEgraph *eg, HlArena *arena, double *price, HlEgraphWay how);
@@ -205,7 +206,8 @@ bool eg_order(const HlEgraph *eg, HlArena *arena, const uint32_t *node, uint32_t
 double eg_price_of(const HlEgraph *eg, HlArena *arena, const double *price, const uint32_t *node,
                    uint32_t region);
 // exact.c: branch and bound over one region, from the program in `node`, which becomes the best one. False: it took too long.
-bool eg_exact(const HlEgraph *eg, HlArena *arena, const double *price, uint32_t region, uint32_t *node);
+bool eg_exact(const HlEgraph *eg, HlArena *arena, const double *price, uint32_t region,
+              uint32_t *node);
 
 // --- emit.c -------------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ typedef struct Emit {
   HlEgraph *eg;
   const Choice *choice;
   HlArena *arena;
-  HlComp **comp;               // by region; NULL: not there yet
-  HlInst **made;               // by class
+  HlComp **comp;  // by region; NULL: not there yet
+  HlInst **made;  // by class
 } Emit;
 
 // --- Instructions -----------------------------------------------------------------------------------------
@@ -93,8 +93,7 @@ static HlComp *new_comp(Emit *e, const Region *region) {
     if (region->param[k] != NONE) {
       const uint32_t class = eg_find(e->eg, region->param[k]);
       const HlShape *shape = hl_shape_intern(m->shapes, e->eg->classes.at[class].shape);
-      e->made[class] =
-          hl_parameter_new(comp, (int64_t)k, shape, hl_fresh_name(m, "param"));
+      e->made[class] = hl_parameter_new(comp, (int64_t)k, shape, hl_fresh_name(m, "param"));
     }
   return comp;
 }

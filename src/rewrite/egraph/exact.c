@@ -15,20 +15,20 @@ typedef struct Search {
   HlArena *arena;
   const double *price;
   uint32_t region;
-  double *least;               // by class: its cheapest node
-  uint32_t *node;              // by class: decided
+  double *least;   // by class: its cheapest node
+  uint32_t *node;  // by class: decided
   uint32_t *best;
   double best_price;
-  VEC(uint32_t) open;          // needed, not decided; a stack of which each step restores what it took
+  VEC(uint32_t) open;  // needed, not decided; a stack of which each step restores what it took
   uint8_t *needed;
   int64_t steps;
 } Search;
 
 typedef struct Level {
-  uint32_t class, next;        // what is decided here, and the node to be tried next; NONE: no more
-  int place, n_open;           // where it stood; how many were open after it was taken out
-  double bound;                // with the least of what is decided here
-  VEC(uint32_t) woken;         // classes that became needed by the node that is tried
+  uint32_t class, next;  // what is decided here, and the node to be tried next; NONE: no more
+  int place, n_open;     // where it stood; how many were open after it was taken out
+  double bound;          // with the least of what is decided here
+  VEC(uint32_t) woken;   // classes that became needed by the node that is tried
 } Level;
 
 static void wake(Search *s, Level *level, uint32_t class, double *bound) {
@@ -115,7 +115,8 @@ static void search(Search *s, Level *levels, int most) {
   }
 }
 
-bool eg_exact(const HlEgraph *eg, HlArena *arena, const double *price, uint32_t region, uint32_t *node) {
+bool eg_exact(const HlEgraph *eg, HlArena *arena, const double *price, uint32_t region,
+              uint32_t *node) {
   HlArena *own = hl_arena_new();
   Search s = {.eg = eg, .arena = own, .price = price, .region = region, .best = node};
   int n = 0;

@@ -89,12 +89,13 @@ enum { MOST_GREEDY = 8192, GREEDY_ROUNDS = 6 };
 typedef struct Greedy {
   const HlEgraph *eg;
   const double *price;
-  uint32_t *local;             // by class: 1 + its number in the region
+  uint32_t *local;  // by class: 1 + its number in the region
   int n, words;
-  uint64_t **needs;            // by number: a bit for each that it needs, itself included; NULL: no program yet
+  uint64_t *
+      *needs;  // by number: a bit for each that it needs, itself included; NULL: no program yet
   double *total, *own;
   uint32_t *node;
-  uint64_t *sum;               // scratch
+  uint64_t *sum;  // scratch
 } Greedy;
 
 // The price of a node with all it needs, in `sum` too; infinite where that is itself, or not known.
@@ -133,7 +134,8 @@ static bool improve(Greedy *g, HlArena *arena, uint32_t id) {
 }
 
 // False: the region is too large.
-static bool choose_greedy(const HlEgraph *eg, const double *price, uint32_t region, uint32_t *node) {
+static bool choose_greedy(const HlEgraph *eg, const double *price, uint32_t region,
+                          uint32_t *node) {
   HlArena *arena = hl_arena_new();
   Greedy g = {.eg = eg, .price = price, .node = node};
   g.local = HL_ARRAY(arena, uint32_t, eg->classes.n + 1);
@@ -203,7 +205,8 @@ static double choose_shared(HlEgraph *eg, const double *price, uint32_t region, 
 
 enum { LOCAL_VISITS = 6000000, LOCAL_ROUNDS = 4 };  // classes looked at in all
 
-static double choose_local(const HlEgraph *eg, const double *price, uint32_t region, uint32_t *node) {
+static double choose_local(const HlEgraph *eg, const double *price, uint32_t region,
+                           uint32_t *node) {
   HlArena *arena = hl_arena_new();
   uint32_t *order;
   int n;

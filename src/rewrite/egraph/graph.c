@@ -56,8 +56,7 @@ static uint32_t look_up(const HlEgraph *eg, uint32_t hash, uint32_t region, uint
       continue;
     const uint32_t k = (uint32_t)eg->table[at] - 1;
     const Node *node = &eg->nodes.at[k];
-    if (node->hash == hash && !node->dead &&
-        is_like(eg, node, region, symbol, n, n_regions, child))
+    if (node->hash == hash && !node->dead && is_like(eg, node, region, symbol, n, n_regions, child))
       return k;
   }
   return NONE;
@@ -183,8 +182,7 @@ static uint32_t refresh(HlEgraph *eg, uint32_t id) {
     child[k] = eg_find(eg, child[k]);
   const int n = (int)node->n, n_regions = (int)node->n_regions;
   node->hash = hash_of(eg->symbols.at[node->symbol].hash, node->region, n + n_regions, child);
-  const uint32_t like =
-      look_up(eg, node->hash, node->region, node->symbol, n, n_regions, child);
+  const uint32_t like = look_up(eg, node->hash, node->region, node->symbol, n, n_regions, child);
   if (like != NONE)
     return like == id ? NONE : like;
   if (2 * (eg->n_table + 1) > eg->table_mask)

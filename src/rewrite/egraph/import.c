@@ -16,7 +16,8 @@ static void put(HlBuf *out, uint32_t word) {
 
 // Words that two computations have in common only if they are the same: symbols, regions, places of operands, in the order of the graph.
 // Nothing of one that has something pinned beside its parameters.
-static bool describe(HlEgraph *eg, const HlComp *comp, const uint32_t *symbol, Map *known, HlBuf *out) {
+static bool describe(HlEgraph *eg, const HlComp *comp, const uint32_t *symbol, Map *known,
+                     HlBuf *out) {
   HlArena *arena = hl_arena_new();
   HlInst **order = hl_post_order(arena, comp);
   uint32_t *place = HL_ARRAY(arena, uint32_t, comp->next_id + 1);
@@ -90,7 +91,7 @@ static uint32_t add_inst(HlEgraph *eg, uint32_t region, HlInst *inst, uint32_t s
 }
 
 static void note_origin(HlEgraph *eg, HlInst *inst, uint32_t class, int nodes_before) {
-  *map_at(&eg->class_of_inst, map_key(inst)) = (uint64_t)class + 1;
+  *map_at(&eg->class_of_inst, map_key(inst)) = (uint64_t) class + 1;
   if (eg->nodes.n > nodes_before)
     *map_at(&eg->origin_of_node, (uint64_t)eg->nodes.n - 1) = map_key(inst);
 }
@@ -182,10 +183,11 @@ uint32_t eg_region_of(HlEgraph *eg, HlComp *comp, Map *known, bool own) {
 
 bool hl_egraph_add_module(HlEgraph *eg, HlModule *m) {
   if (m->is_scheduled)
-    return hl_error_kind(eg->cx, HL_UNSUPPORTED, hl_module_pos(m),
-                         "module %s has an order of execution, which rewriting would drop: it comes "
-                         "before scheduling",
-                         m->name->text);
+    return hl_error_kind(
+        eg->cx, HL_UNSUPPORTED, hl_module_pos(m),
+        "module %s has an order of execution, which rewriting would drop: it comes "
+        "before scheduling",
+        m->name->text);
   if (!m->entry)
     return hl_error_kind(eg->cx, HL_INVALID, hl_module_pos(m), "module %s has no entry",
                          m->name->text);

@@ -12,7 +12,8 @@
 const PriceModel eg_price_models[EG_PRICE_MODELS] = {
     {"", 0.1, 0.02}, {"traffic", 0.5, 0.01}, {"fewest", 0.02, 0.5}};
 
-static const double LEAST = 1e-12;  // nothing is for nothing: the cheapest tree must not go round in a circle
+static const double LEAST =
+    1e-12;  // nothing is for nothing: the cheapest tree must not go round in a circle
 
 // How many additions an operation on an element takes about as long as, on processors with vectors; what is not here: 1, or 12 if it
 // is transcendental.
@@ -32,10 +33,12 @@ static double rate_of(const HlTarget *t, const HlInst *inst) {
   return rate > 0 ? rate : t->vector.of[HL_F32] > 0 ? t->vector.of[HL_F32] : 1e11;
 }
 
-static double weighed(const HlTarget *t, const PriceModel *model, const HlInst *inst, const HlCost *cost) {
+static double weighed(const HlTarget *t, const PriceModel *model, const HlInst *inst,
+                      const HlCost *cost) {
   const double bandwidth = t->memory_bandwidth > 0 ? t->memory_bandwidth : 2e10;
   const double launch = t->launch > 0 ? t->launch : 1e-6;
-  const double computing = (cost->flops + cost->transcendentals) * eg_weight((HlOp)inst->op) / rate_of(t, inst);
+  const double computing =
+      (cost->flops + cost->transcendentals) * eg_weight((HlOp)inst->op) / rate_of(t, inst);
   const double traffic = (cost->bytes_read + cost->bytes_written) / bandwidth;
   const double step = launch * model->step;
   const HlOp op = (HlOp)inst->op;
@@ -59,11 +62,11 @@ typedef struct Pricing {
   const HlEgraph *eg;
   const HlTarget *target;
   const PriceModel *model;
-  HlArena *arena, *scratch;    // scratch: of one node
+  HlArena *arena, *scratch;  // scratch: of one node
   HlComp *comp;
-  HlComp **callee;             // by region; NULL: not asked for yet
-  HlCost *costs;               // by id of the computation
-  Map params;                  // of each shape one
+  HlComp **callee;  // by region; NULL: not asked for yet
+  HlCost *costs;    // by id of the computation
+  Map params;       // of each shape one
 } Pricing;
 
 static HlInst *param_of(Pricing *p, const HlShape *shape) {
@@ -97,7 +100,8 @@ static double price_of(Pricing *p, const Node *node) {
     hl_arena_release(p->scratch, mark);
     return LEAST;
   }
-  HlInst *inst = hl_inst_new(p->comp, (HlOp)proto->op, proto->shape, p->eg->plain, (int)node->n, operands);
+  HlInst *inst =
+      hl_inst_new(p->comp, (HlOp)proto->op, proto->shape, p->eg->plain, (int)node->n, operands);
   hl_copy_attrs(inst, proto);
   if (node->n_regions > 0)
     hl_set_calls(inst, (int)node->n_regions, calls);
@@ -128,7 +132,9 @@ static double control_price(const HlEgraph *eg, const Node *node) {
     most = fmax(most, one);
   }
   const HlOp op = eg_op(eg, node);
-  return LEAST + (op == HL_OP_CONDITIONAL ? most : op == HL_OP_WHILE ? sum * trips_of(eg, node) : sum);
+  return LEAST + (op == HL_OP_CONDITIONAL ? most
+                  : op == HL_OP_WHILE     ? sum * trips_of(eg, node)
+                                          : sum);
 }
 
 static bool is_control(const HlEgraph *eg, const Node *node) {
@@ -143,16 +149,22 @@ void eg_price_control(const HlEgraph *eg, double *price) {
 
 // --- All ------------------------------------------------------------------------------------------------
 
-double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target, const PriceModel *model) {
+double *eg_prices(const HlEgraph *eg, HlArena *arena, const HlTarget *target,
+                  const PriceModel *model) {
   double *price = HL_ARRAY(arena, double, eg->nodes.n + 1);
   double *operations = HL_ARRAY(arena, double, eg->regions.n + 1);
   for (int k = 0; k < eg->nodes.n; k++)
     operations[eg->nodes.at[k].region] += eg->nodes.at[k].n > 0;
-  for (int r = 0; r < eg->regions.n; r++)  // of the regions that are named only: how much they compute
+  for (int r = 0; r < eg->regions.n;
+       r++)  // of the regions that are named only: how much they compute
     if (!eg->regions.at[r].is_live)
       eg->regions.at[r].price = operations[r];
   const HlEditMark mark = hl_mark(eg->home);
-  Pricing p = {.eg = eg, .target = target, .model = model, .arena = hl_arena_new(), .scratch = hl_arena_new()};
+  Pricing p = {.eg = eg,
+               .target = target,
+               .model = model,
+               .arena = hl_arena_new(),
+               .scratch = hl_arena_new()};
   p.params.arena = p.arena;
   p.comp = hl_comp_new(eg->home, "priced", 6);
   p.callee = HL_ARRAY(p.arena, HlComp *, eg->regions.n + 1);

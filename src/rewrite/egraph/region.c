@@ -10,15 +10,18 @@
 enum { MOST_COPIED = 400 };
 
 const HlRule eg_region_laws[EG_REGION_LAWS] = {
-    {HL_OP_GET_TUPLE_ELEMENT, NULL, "loop-invariant", "while(init)#k => init#k", "the body hands element k on as it is"},
+    {HL_OP_GET_TUPLE_ELEMENT, NULL, "loop-invariant", "while(init)#k => init#k",
+     "the body hands element k on as it is"},
     {HL_OP_CALL, NULL, "call", "call(x, f) => f(x)", "f is pure and not large"},
-    {HL_OP_CONDITIONAL, NULL, "known-branch", "conditional(c, x, f, y, g) => f(x)", "c is constant, f is pure and not large"},
+    {HL_OP_CONDITIONAL, NULL, "known-branch", "conditional(c, x, f, y, g) => f(x)",
+     "c is constant, f is pure and not large"},
 };
 
 // --- Copying a region ------------------------------------------------------------------------------------
 
 // Its root over other classes as parameters; NONE: it holds something that stays where it is, or is large.
-static uint32_t copy_region(HlEgraph *eg, uint32_t from, uint32_t to, uint32_t n, const uint32_t *args) {
+static uint32_t copy_region(HlEgraph *eg, uint32_t from, uint32_t to, uint32_t n,
+                            const uint32_t *args) {
   const Region region = eg->regions.at[from];
   if (region.root == NONE || region.anchors.n > 0 || region.n_params != n)
     return NONE;
@@ -58,7 +61,8 @@ static uint32_t copy_region(HlEgraph *eg, uint32_t from, uint32_t to, uint32_t n
 
 // --- Laws -------------------------------------------------------------------------------------------------
 
-static void note(HlEgraph *eg, uint32_t class, uint32_t by, int64_t before, HlEgraphRuleCount *count) {
+static void note(HlEgraph *eg, uint32_t class, uint32_t by, int64_t before,
+                 HlEgraphRuleCount *count) {
   if (by == NONE)
     return;
   count->found++;
@@ -120,8 +124,8 @@ static void try_call(HlEgraph *eg, uint32_t id, HlEgraphRuleCount *count) {
   for (uint32_t k = 0; k < node.n; k++)
     args[k] = eg_operands(eg, &node)[k];
   if (node.n_regions == 1)
-    note(eg, node.class, copy_region(eg, eg_regions_of(eg, &node)[0], node.region, node.n, args), before,
-         count);
+    note(eg, node.class, copy_region(eg, eg_regions_of(eg, &node)[0], node.region, node.n, args),
+         before, count);
   hl_arena_release(arena, mark);
 }
 
@@ -138,8 +142,8 @@ static void try_conditional(HlEgraph *eg, uint32_t id, HlEgraphRuleCount *count)
     branch = (int64_t)node.n_regions - 1;
   const int64_t before = eg->n_news;
   const uint32_t arg = eg_operands(eg, &node)[branch + 1];
-  note(eg, node.class, copy_region(eg, eg_regions_of(eg, &node)[branch], node.region, 1, &arg), before,
-       count);
+  note(eg, node.class, copy_region(eg, eg_regions_of(eg, &node)[branch], node.region, 1, &arg),
+       before, count);
 }
 
 void eg_try_region_laws(HlEgraph *eg, HlEgraphRuleCount *count) {

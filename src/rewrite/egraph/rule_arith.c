@@ -14,7 +14,8 @@ static HlInst *op_of(HlBuild *b, HlOp op, HlInst *x, HlInst *y) {
 
 HlInst *eg_commute(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->n_operands == 2 ? inst->operands[0] : NULL;
-  if (!x || !hl_op_is((HlOp)inst->op, HL_T_COMMUTES) || !eg_is_plain(inst) || x == inst->operands[1])
+  if (!x || !hl_op_is((HlOp)inst->op, HL_T_COMMUTES) || !eg_is_plain(inst) ||
+      x == inst->operands[1])
     return NULL;
   return binary(b, inst, inst->operands[1], x);
 }
@@ -27,14 +28,16 @@ static HlInst *to_right(HlBuild *b, HlInst *inst) {
   HlInst *inner = inst->operands[0];
   if (!eg_same_kind(inner, inst) || inner->shape != inst->shape)
     return NULL;
-  return binary(b, inst, inner->operands[0], binary(b, inst, inner->operands[1], inst->operands[1]));
+  return binary(b, inst, inner->operands[0],
+                binary(b, inst, inner->operands[1], inst->operands[1]));
 }
 
 static HlInst *to_left(HlBuild *b, HlInst *inst) {
   HlInst *inner = inst->operands[1];
   if (!eg_same_kind(inner, inst) || inner->shape != inst->shape)
     return NULL;
-  return binary(b, inst, binary(b, inst, inst->operands[0], inner->operands[0]), inner->operands[1]);
+  return binary(b, inst, binary(b, inst, inst->operands[0], inner->operands[0]),
+                inner->operands[1]);
 }
 
 HlInst *eg_associate(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -142,8 +145,7 @@ HlInst *eg_divide_by_inverse(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!hl_is_float(inst->shape->dtype) || hl_is_all(inst->operands[0], 1) ||
       !hl_dtype_has_zero(inst->shape->dtype))
     return NULL;
-  return op_of(b, HL_OP_MULTIPLY, inst->operands[0],
-               op_of(b, HL_OP_DIVIDE, hl_b_like(b, y, 1), y));
+  return op_of(b, HL_OP_MULTIPLY, inst->operands[0], op_of(b, HL_OP_DIVIDE, hl_b_like(b, y, 1), y));
 }
 
 HlInst *eg_logistic(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -207,7 +209,8 @@ HlInst *eg_not_in(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
   if (x->op != HL_OP_AND && x->op != HL_OP_OR)
     return NULL;
-  return op_of(b, x->op == HL_OP_AND ? HL_OP_OR : HL_OP_AND, op_of(b, HL_OP_NOT, x->operands[0], NULL),
+  return op_of(b, x->op == HL_OP_AND ? HL_OP_OR : HL_OP_AND,
+               op_of(b, HL_OP_NOT, x->operands[0], NULL),
                op_of(b, HL_OP_NOT, x->operands[1], NULL));
 }
 

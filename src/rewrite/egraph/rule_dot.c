@@ -91,9 +91,8 @@ HlInst *eg_dot_turned(HlPass *p, HlBuild *b, HlInst *inst) {
   int64_t perm[2 * MOST_RANK];
   if (!read_dot(inst, &dot) || hl_has_attr(inst, HL_A_ALGORITHM))
     return NULL;
-  HlInst *turned =
-      hl_b_dot(b, dot.side[1].x, dot.side[0].x, dot.side[1].batch, dot.side[0].batch,
-               dot.side[1].contract, dot.side[0].contract, inst->shape->dtype);
+  HlInst *turned = hl_b_dot(b, dot.side[1].x, dot.side[0].x, dot.side[1].batch, dot.side[0].batch,
+                            dot.side[1].contract, dot.side[0].contract, inst->shape->dtype);
   const HlI64s precision = hl_attr_ints(inst, HL_A_OPERAND_PRECISION);
   if (!turned)
     return NULL;
@@ -129,7 +128,8 @@ HlInst *eg_dot_associate_back(HlPass *p, HlBuild *b, HlInst *inst) {
   const HlInst *inner = inst->operands[1];
   if (!is_matrices(inst) || !is_matrices(inner) || !eg_same_kind(inner, inst))
     return NULL;
-  return dot_of(b, inst, dot_of(b, inst, inst->operands[0], inner->operands[0]), inner->operands[1]);
+  return dot_of(b, inst, dot_of(b, inst, inst->operands[0], inner->operands[0]),
+                inner->operands[1]);
 }
 
 // --- Sums and factors ---------------------------------------------------------------------------------------
@@ -164,8 +164,7 @@ HlInst *eg_scale_out(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!read_dot(inst, &dot))
     return NULL;
   for (int side = 0; side < 2; side++)
-    if (is_scaled(inst->operands[side], &of, &scale) &&
-        scale->shape->dtype == inst->shape->dtype)
+    if (is_scaled(inst->operands[side], &of, &scale) && scale->shape->dtype == inst->shape->dtype)
       return hl_b_binary(b, HL_OP_MULTIPLY, dot_with(b, inst, side, of),
                          eg_spread(b, scale, inst->shape));
   return NULL;

@@ -269,6 +269,6 @@ HlInst *eg_concat_of_transposes(HlPass *p, HlBuild *b, HlInst *inst) {
     parts[k] = inst->operands[k]->operands[0];
   }
   const HlI64s perm = hl_dims(first);
-  return hl_b_transpose(
-      b, hl_b_concatenate(b, (int)inst->n_operands, parts, perm.at[joined(inst)]), perm);
+  return hl_b_transpose(b, hl_b_concatenate(b, (int)inst->n_operands, parts, perm.at[joined(inst)]),
+                        perm);
 }

@@ -16,7 +16,8 @@ const HlEgraphRule *hl_egraph_rules(int *n) {
   return rules;
 }
 
-HlInst *eg_like(HlBuild *b, const HlInst *like, const HlShape *dims, int n, HlInst *const *operands) {
+HlInst *eg_like(HlBuild *b, const HlInst *like, const HlShape *dims, int n,
+                HlInst *const *operands) {
   HlModule *m = hl_b_module(b);
   const HlShape *shape =
       hl_shape_array(m->shapes, like->shape->dtype, dims->rank, dims->rank > 0 ? dims->dim : NULL);

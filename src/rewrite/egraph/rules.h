@@ -19,7 +19,8 @@ enum { EG_MOST_PARTS = 8 };  // of concatenations that rules take apart
 
 // An instruction of the op and attributes of `like`, of other operands, with the element type that `like` has and the
 // dimensions of `dims`.
-HlInst *eg_like(HlBuild *b, const HlInst *like, const HlShape *dims, int n, HlInst *const *operands);
+HlInst *eg_like(HlBuild *b, const HlInst *like, const HlShape *dims, int n,
+                HlInst *const *operands);
 // The same op with the same attributes.
 bool eg_same_kind(const HlInst *a, const HlInst *b);
 // Elementwise, of arrays of its own dimensions and nothing else.

@@ -19,7 +19,8 @@ static const char cpu_rules[] =
     "algsimp{executing_on_cpu " ALGEBRA "}, transpose-folding, reshape-mover, constant_folding,"
     " simplify-conditional, conditional-to-select, gather_simplifier, simplify-sorts";
 static const char other_rules[] =
-    "algsimp{" ALGEBRA "}, transpose-folding, reshape-mover, constant_folding, simplify-conditional,"
+    "algsimp{" ALGEBRA
+    "}, transpose-folding, reshape-mover, constant_folding, simplify-conditional,"
     " conditional-to-select, gather_simplifier, simplify-sorts";
 
 const char *hl_egraph_stop_text(HlEgraphStop stop) {
@@ -64,7 +65,8 @@ static bool read_rules(HlCx *cx, HlArena *arena, const HlEgraphOptions *o, Rules
     return false;
   rules->count = HL_ARRAY(arena, HlEgraphRuleCount, rules->n_own + rules->n_passes + 1);
   for (int k = 0; k < n; k++)
-    rules->count[k] = (HlEgraphRuleCount){own[k].rule.name, own[k].rule.law, own[k].exact, false, 0, 0};
+    rules->count[k] =
+        (HlEgraphRuleCount){own[k].rule.name, own[k].rule.law, own[k].exact, false, 0, 0};
   for (int k = 0; k < EG_REGION_LAWS; k++)
     rules->count[n + k] =
         (HlEgraphRuleCount){eg_region_laws[k].name, eg_region_laws[k].law, true, false, 0, 0};
@@ -113,9 +115,9 @@ typedef struct Candidates {
   HlArena *arena;
   const HlEgraphOptions *options;
   const HlTarget *target;
-  const char *pipeline;        // "": none
+  const char *pipeline;  // "": none
   HlEgraphReport *report;
-  Choice choice[MOST_CANDIDATES];            // of each candidate but the first
+  Choice choice[MOST_CANDIDATES];  // of each candidate but the first
   uint64_t hash[MOST_CANDIDATES];
 } Candidates;
 
@@ -143,8 +145,8 @@ static double work_of(HlArena *arena, const HlTimes *times, const HlModule *m) {
 static void measure(const Candidates *c, const HlModule *m, HlEgraphCandidate *out) {
   HlArena *arena = hl_arena_new();
   const HlTimes times = hl_times(arena, m, c->target, hl_cost_comps(arena, m));
-  out->seconds = c->options->measure ? c->options->measure(c->options->user, m)
-                                     : times.seconds[m->entry->id];
+  out->seconds =
+      c->options->measure ? c->options->measure(c->options->user, m) : times.seconds[m->entry->id];
   out->work = work_of(arena, &times, m);
   out->instructions = hl_count_instructions(m);
   for (const HlComp *comp = m->first; comp; comp = comp->next)
@@ -159,9 +161,8 @@ static bool price(const Candidates *c, HlEgraphCandidate *out) {
   HlModule *copy = hl_clone(cx, c->eg->module);
   if (!copy)
     return false;
-  const HlEngineOptions options = {.passes = c->options->passes,
-                                   .pipelines = c->options->pipelines,
-                                   .target = c->target};
+  const HlEngineOptions options = {
+      .passes = c->options->passes, .pipelines = c->options->pipelines, .target = c->target};
   HlEngine *engine = *c->pipeline ? hl_engine_new(cx, &options) : NULL;
   bool ok = !*c->pipeline || (engine && hl_engine_run(engine, copy, c->pipeline));
   if (ok)
@@ -212,7 +213,7 @@ static bool add_candidate(Candidates *c, HlEgraphWay how, const char *name, doub
 static double price_of_inst(const HlEgraph *eg, const double *prices, const HlInst *inst) {
   const uint64_t class = map_get(&eg->class_of_inst, map_key(inst));
   double like = INFINITY;
-  for (uint32_t k = class ? eg_class(eg, (uint32_t)class - 1)->first : NONE; k != NONE;
+  for (uint32_t k = class ? eg_class(eg, (uint32_t) class - 1)->first : NONE; k != NONE;
        k = eg->nodes.at[k].next) {
     if (map_get_ptr(&eg->origin_of_node, (const void *)(uintptr_t)k) == inst)
       return prices[k];
@@ -266,7 +267,7 @@ static bool choose(Candidates *c) {
   c->hash[0] = hl_graph_hash(eg->module);
   HlEgraphCandidate *first = new_candidate(c, "as it was", 0);
   static const HlEgraphWay ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL,
-                                   HL_EXTRACT_EXACT};
+                                     HL_EXTRACT_EXACT};
   const HlEgraphWay how = c->options->extract;
   bool ok = price(c, first);  // with nothing between it and those it is measured beside
   for (int k = 0; ok && k < HL_COUNT_OF(ways); k++)

@@ -34,7 +34,8 @@ static bool has_dynamic_size(const HlInst *inst) {
 }
 
 bool eg_is_pinned(const HlInst *inst) {
-  const uint32_t kinds = HL_T_COLLECTIVE | HL_T_DEVICE | HL_T_ASYNC | HL_T_SIDE_EFFECT | HL_T_PINNED;
+  const uint32_t kinds =
+      HL_T_COLLECTIVE | HL_T_DEVICE | HL_T_ASYNC | HL_T_SIDE_EFFECT | HL_T_PINNED;
   return hl_op_is((HlOp)inst->op, kinds) || inst->op == HL_OP_PARAMETER ||
          hl_is_async((HlOp)inst->op) || hl_op_marks((HlOp)inst->op) || !hl_is_pure(inst) ||
          differs_each_time(inst) || hl_has_control(inst) || hl_sharding(inst) ||

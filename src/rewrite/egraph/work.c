@@ -21,11 +21,11 @@
 #include "rewrite/egraph/egraph.h"
 
 enum {
-  REACH = 3,            // steps from the root that are shown
-  MOST_INSTS = 40,      // of a site
-  MOST_OPERANDS = 24,   // of what is shown below the root
-  MOST_SHOWN = 4,       // other nodes of an operand's class than the cheapest, one after the other
-  BATCH = 512           // sites
+  REACH = 3,           // steps from the root that are shown
+  MOST_INSTS = 40,     // of a site
+  MOST_OPERANDS = 24,  // of what is shown below the root
+  MOST_SHOWN = 4,      // other nodes of an operand's class than the cheapest, one after the other
+  BATCH = 512          // sites
 };
 
 typedef struct Site {
@@ -38,7 +38,7 @@ typedef struct Site {
 // What stands for a class in a site.
 typedef struct Shown {
   uint32_t class;
-  HlInst *inst;         // NULL: under way
+  HlInst *inst;  // NULL: under way
 } Shown;
 
 typedef VEC(Site) SiteVec;
@@ -47,20 +47,20 @@ typedef VEC(Shown) ShownVec;
 typedef struct Work {
   HlEgraph *eg;
   Rules *rules;
-  HlArena *arena;       // of the batch
+  HlArena *arena;  // of the batch
   HlArena *scratch;
   HlModule *m;
   const HlSym *name;
   SiteVec sites;
-  Map region_of_comp;   // 1 + region
-  Map size_of_comp;     // 1 + next_id as it was put there
+  Map region_of_comp;       // 1 + region
+  Map size_of_comp;         // 1 + next_id as it was put there
   HlComp **comp_of_region;  // what sites may share: of no control flow
   int n_regions;
-  ShownVec shown;      // in the site that is being made
+  ShownVec shown;  // in the site that is being made
   int n_insts;
   const uint32_t *forced;  // pairs: class, node to be shown
   int n_forced;
-  uint32_t since;       // the first round that is new
+  uint32_t since;  // the first round that is new
 } Work;
 
 // --- Regions as computations --------------------------------------------------------------------------------
@@ -205,8 +205,7 @@ static HlInst *show(Work *w, Site *site, uint32_t class, int depth) {
   HlInst *inst = NULL;
   const int at = w->shown.n;
   vec_push_in(w->arena, &w->shown, ((Shown){class, NULL}));
-  if (!under_way && w->n_insts < MOST_INSTS &&
-      is_shown_deeper(w->eg, &w->eg->nodes.at[id], depth))
+  if (!under_way && w->n_insts < MOST_INSTS && is_shown_deeper(w->eg, &w->eg->nodes.at[id], depth))
     inst = show_node(w, site, class, id, depth);
   if (!inst)
     inst = show_as_param(w, site, class);
@@ -486,7 +485,10 @@ static void add_sites(Work *w, uint32_t id) {
 bool eg_try_rules(HlEgraph *eg, Rules *rules) {
   const uint32_t n = (uint32_t)eg->nodes.n;
   bool ok = true;
-  Work w = {.eg = eg, .rules = rules, .scratch = hl_arena_new(), .since = eg->round > 0 ? eg->round - 1 : 0};
+  Work w = {.eg = eg,
+            .rules = rules,
+            .scratch = hl_arena_new(),
+            .since = eg->round > 0 ? eg->round - 1 : 0};
   for (uint32_t id = 0; ok && id < n && !is_over(&w);) {
     w.arena = hl_arena_new();
     begin_batch(&w);
