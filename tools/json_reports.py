@@ -113,7 +113,6 @@ rewrite two.hlo --policy=none
 rewrite before.hlo --saturate --validate
 rewrite before.hlo typo.hlo nothing.hlo --saturate --rounds=1 --extract=random --fast-math
 rewrite before.hlo --saturate --rules=nothing-like-that
-rewrite before.hlo --saturate --extract=nobody
 rewrite --list-envs
 rewrite --list-policies
 rewrite --list-laws
