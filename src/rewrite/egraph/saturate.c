@@ -45,8 +45,8 @@ static bool read_passes(HlCx *cx, HlArena *arena, const HlEgraphOptions *o, Rule
   for (int k = 0; k < all->n; k++) {
     const HlPipelineItem *item = &all->items[k];
     if (!item->pass)
-      return hl_error(cx, (HlPos){0}, "rules for an e-graph are passes, but %s is a pipeline",
-                      item->name);
+      return hl_error(cx, (HlPos){0}, "rules for an e-graph are passes, but '%s' is a pipeline",
+                      *item->name ? item->name : "(...)");
     rules->pass[rules->n_passes++] =
         item->args ? hl_arena_printf(arena, "%s{%s}", item->name, item->args) : item->name;
   }
