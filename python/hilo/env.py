@@ -153,7 +153,7 @@ class Env(gymnasium.Env):
   `env` is its name (tables()["envs"]), `observation` "summary" or a form (tables()["observations"]); `max_choices`, `max_sites`
   and `max_options` are the sizes of the spaces: what a state has beyond cannot be chosen. With `copy=False` arrays of a
   form are views that the next step overwrites. Other options: `target`, `actions`, `metric`, `reward`, `max_steps`, and
-  passes `first`, `pre`, `choose`, `post`, `menu` (hilo.games.Game).
+  passes `first`, `pre`, `choose`, `post`, `menu`, and `rules`, a text (hilo.games.Game).
   """
   metadata = {"render_modes": ["ansi"]}
 

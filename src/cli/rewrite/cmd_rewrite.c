@@ -135,7 +135,9 @@ static int run(Cli *cli) {
     return list_policies(cli);
   Rewrite plan = {.arena = hl_arena_new()};
   const int status = read_plan(cli, &plan) ? run_files(cli, &plan)
-                                           : cli_worse(cli_flush(cli), CLI_USAGE);
+                           : hl_cx_n_errors(cli->cx) > 0 ? cli_flush(cli)
+                                                         : CLI_USAGE;
+  hl_rules_free(plan.rules);
   hl_arena_free(plan.arena);
   return status;
 }

@@ -11,6 +11,7 @@ typedef struct Rewrite {
   HlEnvSetting setting;
   HlPolicyOptions policy;
   HlArena *arena;
+  HlRuleSet *rules;
 } Rewrite;
 
 // A mode: what to do with a module. The first whose option is given is taken; that of policies when none is.
@@ -35,6 +36,7 @@ bool rewrite_choose(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **resul
       {"--actions", "KIND", "one, all, sites or passes, instead of the environment's"},           \
       {"--first", "LIST", "passes before all, instead of the environment's"},                     \
       {"--choose", "LIST", "passes whose rewrites are the choices"},                              \
+      {"--rules", "FILE", "rules as text, tried before they are used: the pass text-rules, chosen from where --choose says nothing else"}, \
       {"--after", "LIST", "passes after each step"},                                              \
       {"--menu", "LIST", "passes to choose from, with --actions=passes"},                         \
       {"--max-steps", "N", "steps of a game at most"}, {                                          \
