@@ -1,12 +1,13 @@
 // ir/async.c: chains of asynchronous work, from an update or a done back to the start (hlo.md 1.10).
 //
 // The links of a chain hand on one tuple, ((arguments), result, context...). Between two of them it may go through other
-// instructions: into tuples and out of them, through copies, barriers and marks of sharding, and round a loop.
+// instructions: into tuples and out of them, through copies, barriers and marks of sharding, and round a loop, whose result is
+// what its last turn has left.
 
+#include "ir/async.h"
 #include "hilo/custom_calls.h"
-#include "hilo/ir.h"
 
-enum { DEEPEST = 16, MOST_STEPS = 1 << 16 };
+enum { DEEPEST = 16, MOST_STEPS = 1 << 16, MOST_USES = 1 << 12 };
 
 // A part of what an instruction computes.
 typedef struct Part {
@@ -24,7 +25,7 @@ static const HlInst *first_state(const HlInst *param) {
 }
 
 static bool hands_on(const HlInst *inst) {
-  return inst->op == HL_OP_COPY || inst->op == HL_OP_OPT_BARRIER || inst->op == HL_OP_WHILE ||
+  return inst->op == HL_OP_COPY || inst->op == HL_OP_OPT_BARRIER ||
          hl_call_has(inst, HL_CALL_SHARDS | HL_CALL_BORDER | HL_CALL_SHARDY);
 }
 
@@ -33,6 +34,8 @@ static bool step_back(Part *part) {
   const HlInst *at = part->inst, *before = at->n_operands > 0 ? at->operands[0] : NULL;
   if (at->op == HL_OP_PARAMETER) {
     before = first_state(at);
+  } else if (at->op == HL_OP_WHILE) {
+    before = hl_while_body(at)->root;
   } else if (at->op == HL_OP_GET_TUPLE_ELEMENT) {
     if (part->depth == DEEPEST)
       return false;
@@ -45,6 +48,32 @@ static bool step_back(Part *part) {
   }
   part->inst = before;
   return before != NULL;
+}
+
+static bool is_body_of_loop(const HlComp *comp) {
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    if (call->caller->op == HL_OP_WHILE && hl_while_body(call->caller) == comp)
+      return true;
+  return false;
+}
+
+// Into and out of tuples, whatever part it is of them.
+static bool enters_loop(const HlInst *at, int *steps) {
+  if (at == at->comp->root && is_body_of_loop(at->comp))
+    return true;
+  for (const HlUse *use = at->first_use; use && ++*steps < MOST_USES; use = use->next) {
+    const HlInst *user = use->user;
+    const bool goes_on =
+        user->op == HL_OP_TUPLE || user->op == HL_OP_GET_TUPLE_ELEMENT || hands_on(user);
+    if (user->op == HL_OP_WHILE || (goes_on && enters_loop(user, steps)))
+      return true;
+  }
+  return false;
+}
+
+bool hl_async_enters_loop(const HlInst *link) {
+  int steps = 0;
+  return enters_loop(link, &steps);
 }
 
 const HlInst *hl_async_link(const HlInst *value) {

@@ -2,6 +2,7 @@
 // 4.10).
 
 #include "hilo/custom_calls.h"
+#include "ir/async.h"
 #include "verify/verify.h"
 
 #include <inttypes.h>
@@ -192,7 +193,14 @@ static bool check_takers(Verify *v, const HlInst *link) {
   return true;
 }
 
-// Each start is ended by exactly one done.
+// The updates between a done and its start.
+static void note_updates(Map *ended, const HlInst *done) {
+  const HlInst *link = hl_async_link(done->operands[0]);
+  for (; link != NULL && link->op == HL_OP_ASYNC_UPDATE; link = hl_async_link(link->operands[0]))
+    map_put_ptr(ended, link, done);
+}
+
+// Each start is ended by exactly one done, and each update is on the way from one to the other, as far as loops let that be seen.
 bool verify_async_ends(Verify *v) {
   bool ok = true;
   Map ended = {.arena = v->scratch};
@@ -206,11 +214,15 @@ bool verify_async_ends(Verify *v) {
                            start->name->text, other->name->text);
       else if (start != NULL)
         map_put_ptr(&ended, start, inst);
+      if (start != NULL)
+        note_updates(&ended, inst);
     }
   for (const HlComp *comp = v->m->first; v->has_async && comp != NULL; comp = comp->next)
     for (const HlInst *inst = comp->first; inst != NULL; inst = inst->next)
-      if (inst->op == HL_OP_ASYNC_START && map_get_ptr(&ended, inst) == NULL)
-        ok = hl_inst_error(v->cx, inst, "no async-done ends this async-start");
+      if ((inst->op == HL_OP_ASYNC_START || inst->op == HL_OP_ASYNC_UPDATE) &&
+          map_get_ptr(&ended, inst) == NULL && !hl_async_enters_loop(inst))
+        ok = hl_inst_error(v->cx, inst, "no async-done ends this %s",
+                           hl_op_text((HlOp)inst->op));
   return ok;
 }
 

@@ -20,6 +20,7 @@
 #include "cpu/loop/line.h"
 #include "cpu/program/program.h"
 #include "hilo/op.h"
+#include "ir/async.h"
 
 // What a kernel holds, and the loop at whose end it is forgotten.
 typedef struct Held {
@@ -569,6 +570,9 @@ static bool lower_async(Lower *l, const HlInst *inst) {
   for (size_t k = 0; k < HL_COUNT_OF(transfers); k++)
     if (hl_comp_may_have(hl_called(inst, 0), transfers[k]))
       return refuse(l, inst, "it sends or receives");
+  // The next turn's result would be where this one's still is.
+  if (l->turns && hl_async_enters_loop(inst))
+    return refuse(l, inst, "it goes on from one turn of a loop to the next");
   return lower_call(l, inst);
 }
 
