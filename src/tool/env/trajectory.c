@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "hilo/features.h"
 #include "tool/env/env.h"
 #include "tool/json.h"
 
@@ -94,7 +95,7 @@ void hl_trajectory_print(const HlEnv *env, const HlModule *m, const HlEnvSetting
   json_int(out, "version", FORMAT);
   json_text(out, "program", program ? program : "");
   json_text(out, "module", m->name->text);
-  hash_json(out, "hash", hl_graph_hash(m));
+  hash_json(out, "hash", hl_dag_hash(m));
   setting_json(out, env, setting);
   env_double_json(out, "metric", hl_env_first_metric(env));
   json_open(out, "moves", '[');
@@ -246,7 +247,7 @@ static bool play(const Reader *r, const HlModule *m, bool validate, HlPlayed *ou
     return false;
   out->of = (int)json_array_size(moves);
   out->measured = options.judge != NULL;
-  if (hl_graph_hash(m) != hash)
+  if (hl_dag_hash(m) != hash)
     return differs(out, -1, "module");
   out->env = hl_env_new(r->cx, m, &options);
   if (!out->env)
