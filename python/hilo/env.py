@@ -272,11 +272,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     return self._observe(), self._infos()
 
   def _row(self, k: int, action: Any) -> np.ndarray:
-    game = self.games.games[k]
-    given = self._sides.action(game, action)
-    if given is None:  # nothing to choose by that number: the library's stop is no substitute, so the first choice stands
-      given = np.array([0], np.int32)
-    return given
+    given = self._sides.action(self.games.games[k], action)
+    return np.zeros(0, np.int32) if given is None else given  # what there is no choice for chooses nothing
 
   def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
     for k in range(self.num_envs):
