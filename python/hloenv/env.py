@@ -4,19 +4,17 @@ from __future__ import annotations
 import ctypes
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hilo import module as _hilo_module
 from hloenv import _lib
 from hloenv.backend import GpuBackend
+from hloenv.graph import HloGraph
 from hloenv.module import HloModule
-
-if TYPE_CHECKING:
-  from hloenv.graph import HloGraph
-  from hloenv.pipeline import PassInterface
-  from hloenv.rewrites import HloRewriteGraph, RewriteStatus, _Proposals
+from hloenv.pipeline import PassInterface
+from hloenv.rewrites import HloRewriteGraph, RewriteStatus, _Proposals
 
 WARM_UPS = 3
 SEED = 53
@@ -147,20 +145,17 @@ class HloEnv:
     return _lib.run("passes", self._module._handle, text.encode(), self._target) == 1
 
   def _dry(self, text: str) -> bool:
-    from hloenv.rewrites import _Proposals
     self._proposals = None
     handle = self._module._handle
     proposals = _Proposals(_lib.run("propose", handle, text.encode(), self._target), self._module)
     return _lib.run("alternatives", handle, proposals.handle) > 0
 
   def _propose(self, text: str) -> bool:
-    from hloenv.rewrites import _Proposals
     self._proposals = _Proposals(_lib.run("propose", self._module._handle, text.encode(), self._target), self._module)
     return len(self._proposals) > 0
 
   def run(self, pass_pipeline: PassInterface) -> bool:
     """Runs a pipeline, or goes on with it; true: alternatives (or rewrites) wait for a decision."""
-    from hloenv.pipeline import PassInterface
     if not isinstance(pass_pipeline, PassInterface):
       raise TypeError(f"run takes a Pass or a pipeline, not {type(pass_pipeline).__name__}: Pass(HloPass.HloDCE())")
     return pass_pipeline._run(self)
@@ -194,12 +189,10 @@ class HloEnv:
 
   def get_hlo_rewrite_graph(self) -> HloRewriteGraph:
     """The rewrites that a RewritePipeline has found; none are left once some have been applied."""
-    from hloenv.rewrites import HloRewriteGraph
     return HloRewriteGraph(self._proposals)
 
   def apply_rewrites(self, decisions: Any) -> list[tuple[int, RewriteStatus]]:
     """Applies rewrites by their numbers, in this order; what became of each."""
-    from hloenv.rewrites import RewriteStatus
     which = [int(k) for k in decisions]
     if self._proposals is None:
       if which:
@@ -237,7 +230,6 @@ class HloEnv:
 
   def get_hlo_graph(self, debug: bool = False, inline_fused_comp: bool = False,
                     do_hash_verification: bool = False) -> HloGraph:
-    from hloenv.graph import HloGraph
     return HloGraph(self._module, debug, inline_fused_comp, do_hash_verification)
 
   def verify_module(self) -> bool:

@@ -190,6 +190,21 @@ static void make_group(Maker *maker, const Group *group, Reader *readers, int n)
 
 // --- All --------------------------------------------------------------------------------------------
 
+// What proposals read though nobody needed it is read as a copy: the instruction itself would not be told from what was built,
+// and go with that.
+static void copy_dead(Maker *maker, InstList *out) {
+  const HlProposals *p = maker->p;
+  for (uint32_t c = 0; c < p->n_comps; c++)
+    for (int k = 0; p->stage[c] && k < p->stage[c]->known.n; k++) {
+      HlInst *known = p->stage[c]->known.at[k];
+      if (known->first_use || known == known->comp->root || known->op == HL_OP_PARAMETER)
+        continue;
+      HlInst *copy = hl_inst_copy(known->comp, known, NULL, (int)known->n_operands, known->operands);
+      p->stage[c]->known.at[k] = copy;
+      vec_push_in(maker->arena, out, copy);
+    }
+}
+
 static void find_left_out(Maker *maker, InstList *out) {
   const HlProposals *p = maker->p;
   for (int k = 0; k < p->offers.n; k++) {
@@ -210,6 +225,7 @@ static void make_all(Maker *maker) {
   int *n_readers = HL_ARRAY(maker->arena, int, maker->groups.n + 1);
   for (int k = 0; k < maker->groups.n; k++)
     readers[k] = readers_of(maker, maker->groups.at[k].old, &n_readers[k]);
+  copy_dead(maker, &left_out);
   maker->builder = builder_new(p);
   for (int k = 0; k < p->offers.n; k++)
     builder_build(&maker->builder, p->offers.at[k].stage, p->offers.at[k].by);
