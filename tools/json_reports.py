@@ -112,7 +112,7 @@ rewrite dir --policy=none
 rewrite two.hlo --policy=none
 rewrite before.hlo --saturate --validate
 rewrite before.hlo typo.hlo nothing.hlo --saturate --rounds=1 --extract=random --fast-math
-rewrite before.hlo --saturate --rules=nothing-like-that
+rewrite before.hlo --saturate --engine-rules=nothing-like-that
 rewrite --list-envs
 rewrite --list-policies
 rewrite --list-laws

@@ -15,7 +15,7 @@
 //     choice[k] = (HlSelection){at[k], best_operand_of(at[k])};
 //   hl_alternatives_select(cx, m, n, choice);             // and prunes
 //
-// To select 0 everywhere gives back the module, whatever was proposed. Marks (hilo/edit.h) undo each of these.
+// To select 0 everywhere gives back the module, whatever was proposed, but for an order of execution, which every edit drops. Marks (hilo/edit.h) undo each of these.
 #ifndef HILO_ALTERNATIVES_H
 #define HILO_ALTERNATIVES_H
 

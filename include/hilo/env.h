@@ -119,7 +119,7 @@ const HlEnvSite *hl_env_sites(const HlEnv *env, int *n);
 HlEnvCosts hl_env_costs(const HlEnv *env);
 double hl_env_metric(const HlEnv *env);                           // what rewards are made of
 double hl_env_first_metric(const HlEnv *env);                     // in the first state of the game
-uint64_t hl_env_hash(const HlEnv *env);                           // hl_graph_hash of the module
+uint64_t hl_env_hash(const HlEnv *env);                           // hl_dag_hash of the module
 bool hl_env_done(const HlEnv *env);
 HlRng *hl_env_rng(HlEnv *env);                                    // of the game, for players
 // A copy with the last passes run on it, say those after fusion; the caller's. NULL after reporting.

@@ -10,6 +10,7 @@
 #define HILO_TRAJECTORY_H
 
 #include "hilo/env.h"
+#include "hilo/rules.h"
 #include "hilo/tool.h"
 
 #ifdef __cplusplus
@@ -32,6 +33,7 @@ typedef struct HlEnvSetting {
   // In the place of the spec's, where not NULL.
   const char *first, *pre, *choose, *post, *menu;
   const HlEnvActions *actions;
+  const HlRuleSet *rules;      // whose pass "text-rules" `choose` may name, and is where it names none; borrowed, as long as the environment
   const char *metric;          // of hl_env_metric_at, or of hl_measure_metric: "measured", "compile"; NULL: "time"
   HlEnvReward reward;
   const HlTarget *target;      // NULL: the spec's, or what the module says
@@ -100,6 +102,7 @@ typedef struct HlPlayed {
   bool is_validated;
   HlEnv *env;                  // in the last state; NULL: it is not the module that was played with
   HlArena *arena;              // of its target
+  HlRuleSet *rules;            // of the file
 } HlPlayed;
 typedef struct HlPlayOptions {
   const HlModule *module;      // instead of the program that the file names

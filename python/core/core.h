@@ -140,7 +140,7 @@ bool hilo_core_time(HiloCall *call, const HiloModule *m, HiloProgram *program, c
 // --- Games: hilo.games (python/core/game.c) ---
 // An environment's calls may all be made with one HiloCall, whose diagnostics are those of the last. {"envs", "policies", "metrics", "observations", "tpu_columns"}.
 bool hilo_core_env_tables(HiloCall *call);
-// Options: {"env", "target", "actions", "first", "pre", "choose", "post", "menu", "metric", "reward", "observation": text,
+// Options: {"env", "target", "actions", "first", "pre", "choose", "post", "menu", "rules", "metric", "reward", "observation": text,
 // "max_steps", "seed": number}. The module is copied.
 HiloEnv *hilo_core_env_new(HiloCall *call, const HiloModule *m, const char *options);
 HiloEnv *hilo_core_env_fork(HiloCall *call, const HiloEnv *env);

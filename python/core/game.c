@@ -16,6 +16,7 @@
 struct HiloEnv {
   HlArena *arena;  // of the setting
   HlEnvSetting setting;
+  HlRuleSet *rules;
   HlEnv *env;
   HlObserver *observer;
   bool borrowed;  // of a batch
@@ -56,6 +57,15 @@ static bool read_words(const Job *job, HiloEnv *e) {
   return true;
 }
 
+static bool read_rules(const Job *job, HiloEnv *e) {
+  const char *text = job_text(job, "rules");
+  HlSource *source = text ? hl_source_new("<rules>", text, strlen(text), false) : NULL;
+  e->rules = text ? hl_rules_read(job->cx, source) : NULL;
+  e->setting.rules = e->rules;
+  hl_source_unref(source);
+  return !text || e->rules;
+}
+
 static bool read_setting(const Job *job, HiloEnv *e) {
   const char *target = job_text(job, "target");
   if (!read_words(job, e))
@@ -70,7 +80,7 @@ static bool read_setting(const Job *job, HiloEnv *e) {
   s->max_steps = (int)job_int(job, "max_steps");
   s->seed = (uint64_t)job_int(job, "seed");
   s->target = target ? hl_target_load(job->cx, e->arena, target) : NULL;
-  return !target || s->target;
+  return (!target || s->target) && read_rules(job, e);
 }
 
 static HiloEnv *env_alloc(void) {
@@ -84,6 +94,7 @@ void hilo_core_env_free(HiloEnv *e) {
   if (!e || e->borrowed)
     return;
   hl_env_free(e->env);
+  hl_rules_free(e->rules);
   hl_observer_free(e->observer);
   hl_arena_free(e->arena);
 }

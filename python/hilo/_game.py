@@ -75,8 +75,8 @@ class _Caller:
 
 class Game:
   """An environment. Options: `env` (its name), `target`, `actions` ("one", "all", "sites", "passes"), `metric`, `reward` ("delta",
-  "relative", "absolute"), `observation`, `max_steps`, `seed`, and passes in the place of the environment's: `first`, `pre`,
-  `choose`, `post`, `menu`."""
+  "relative", "absolute"), `observation`, `max_steps`, `seed`, passes in the place of the environment's: `first`, `pre`, `choose`,
+  `post`, `menu`, and `rules`, a text (docs/env.md)."""
 
   def __init__(self, module: Union[Module, Source], **options: Any):
     self.module = as_module(module)

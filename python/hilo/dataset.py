@@ -41,7 +41,7 @@ def split_of(origin: str) -> str:
 
 
 def _hash(module: Module) -> str:
-  return f"{_core.lib().hilo_core_graph_hash(module._handle) & (1 << 64) - 1:016x}"
+  return f"{_core.lib().hilo_core_dag_hash(module._handle) & (1 << 64) - 1:016x}"
 
 
 class Dataset:
@@ -74,7 +74,8 @@ class Dataset:
 
   def add(self, module: Module, origin: str, source: str = "") -> bool:
     """Adds a program; False: its graph is there already."""
-    code = _hash(module)
+    text = module.to_string("short", metadata=False, frames=False, large_constants=True, layouts=True)
+    code = _hash(Module(text))  # as whoever reads the file has it, whatever form it came in
     if code in self._seen:
       self.duplicates += 1
       return False
@@ -82,7 +83,6 @@ class Dataset:
     place = re.sub(r"[^\w.-]+", "_", origin) or "unknown"
     file = pathlib.Path(place) / f"{name}.{code}.hlo"
     (self.folder / place).mkdir(exist_ok=True)
-    text = module.to_string("short", metadata=False, frames=False, large_constants=True, layouts=True)
     (self.folder / file).write_text(text, encoding="utf-8")
     row = {"uri": f"hilo://{place}/{name}@{code}", "file": file.as_posix(), "origin": origin, "name": module.name,
            "source": source, "hash": code, "instructions": sum(len(c.instructions) for c in module.computations),

@@ -153,7 +153,7 @@ class Env(gymnasium.Env):
   `env` is its name (tables()["envs"]), `observation` "summary" or a form (tables()["observations"]); `max_choices`, `max_sites`
   and `max_options` are the sizes of the spaces: what a state has beyond cannot be chosen. With `copy=False` arrays of a
   form are views that the next step overwrites. Other options: `target`, `actions`, `metric`, `reward`, `max_steps`, and
-  passes `first`, `pre`, `choose`, `post`, `menu` (hilo.games.Game).
+  passes `first`, `pre`, `choose`, `post`, `menu`, and `rules`, a text (hilo.games.Game).
   """
   metadata = {"render_modes": ["ansi"]}
 
@@ -272,11 +272,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     return self._observe(), self._infos()
 
   def _row(self, k: int, action: Any) -> np.ndarray:
-    game = self.games.games[k]
-    given = self._sides.action(game, action)
-    if given is None:  # nothing to choose by that number: the library's stop is no substitute, so the first choice stands
-      given = np.array([0], np.int32)
-    return given
+    given = self._sides.action(self.games.games[k], action)
+    return np.zeros(0, np.int32) if given is None else given  # what there is no choice for chooses nothing
 
   def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
     for k in range(self.num_envs):

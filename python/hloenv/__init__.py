@@ -13,9 +13,10 @@ Nothing is loaded before it is used.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # type checkers take it to be true; importing typing takes longer than all else here
 if TYPE_CHECKING:
+  from typing import Any
+
   from hloenv import hlo_pass as HloPass
   from hloenv.backend import GpuBackend
   from hloenv.env import EvaluationResult, HloEnv

@@ -26,30 +26,31 @@ def _table() -> dict[str, dict[str, tuple[int, np.dtype]]]:
 _ARRAYS = _table()
 
 
-class _Owner:
-  """Frees the memory when nobody needs it."""
+class _Block:
+  """The memory of all arrays of a graph, freed when nobody needs it: the arrays hold on to this."""
 
   def __init__(self, handle: int):
+    lib = _lib.lib()
     self.handle = handle
+    self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (lib.hilo_core_features_bytes(handle),),
+                                "data": (lib.hilo_core_features_block(handle), False)}
 
   def __del__(self) -> None:
     _lib.lib().hilo_core_features_free(self.handle)
 
 
-class _Block:
-  """The memory of all arrays of a graph."""
+class _Memory:
+  """Arrays in it."""
 
   def __init__(self, handle: int):
     self.handle = handle
-    self.memory = (ctypes.c_char * max(1, _lib.lib().hilo_core_features_bytes(handle))).from_address(
-        _lib.lib().hilo_core_features_block(handle))
-    self.memory.owner = _Owner(handle)  # type: ignore[attr-defined]  # arrays hold on to the memory
+    self.bytes = np.asarray(_Block(handle))
 
   def array(self, group: str, name: str) -> np.ndarray:
     lib = _lib.lib()
     k, dtype = _ARRAYS[group][name]
-    return np.ndarray(lib.hilo_core_feature_length(self.handle, k), dtype, self.memory,
-                      lib.hilo_core_feature_offset(self.handle, k))
+    at = lib.hilo_core_feature_offset(self.handle, k)
+    return self.bytes[at:at + lib.hilo_core_feature_length(self.handle, k) * dtype.itemsize].view(dtype)
 
 
 class _Arrays:
@@ -120,7 +121,7 @@ class HloGraph(_Arrays):
   def __init__(self, module: HloModule, debug: bool = False, inline_fused_comp: bool = False,
                do_hash_verification: bool = False):
     handle = _lib.run("features", module._handle, bool(inline_fused_comp))
-    block = _Block(handle)
+    block = _Memory(handle)
     super().__init__(block)
     self.node_features = NodeFeats(block)
     self.in_edge_features = _InEdges(block)

@@ -103,7 +103,7 @@ Defuser                             defuser
 Despecializer                       despecializer
 HloMemoryScheduler                  hlo-memory-scheduler
 HloModuleDCE                        hlo-module-dce
-HloRematerialization                rematerialization
+HloRematerialization                hlo-memory-scheduler,rematerialization  rematerialization
 HloSubcomputationUnification        computation-deduplicator
 LayoutAssignment                    layout-assignment
 MapInliner                          map-inline

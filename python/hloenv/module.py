@@ -159,7 +159,7 @@ class HloModule:
     from hloenv.backend import GpuBackend
     _lib.run("stats", self._handle, False)
     stats = json.loads(_lib.call().output())
-    flops, moved = float(stats["flops"]), float(stats["bytes_accessed"])
+    flops, moved = float(stats["flops"]), float(stats["bytes_read"] + stats["bytes_written"])
     seconds = max(flops / GpuBackend._flops, moved / GpuBackend._bandwidth)
     return CostAnalysisProperties({"flops": flops, "transcendentals": float(stats["transcendentals"]),
                                    "bytes accessed": moved, "optimal_seconds": seconds})

@@ -120,6 +120,7 @@ class Pipeline(PassInterface):
     self._members: list[PassInterface] = []
     self._checkers: list[PassInterface] = []
     self._next = 0
+    self._round_changed = False  # the round that is under way
 
   def add_pass(self, hlo_pass: HloPassInterface | PassInterface, loop_count: int = 1) -> None:
     global _edits
@@ -146,23 +147,23 @@ class Pipeline(PassInterface):
       raise ValueError(f"an invariant checker of {self._name} changes the module")
 
   def _body(self, env: _Runner) -> tuple[bool, bool, bool]:
-    changed = False
     if self._next == 0:
+      self._round_changed = False
       self._run_check(env)
     while self._next < len(self._members):
       member = self._members[self._next]
       chosen = member._run(env)
-      changed = changed or member.changed
+      self._round_changed = self._round_changed or member.changed or chosen
       if member._complete:
         self._next += 1
       if chosen:
-        if self._next < len(self._members):
-          return True, changed, False
-        self._next = 0  # the last member: the round has ended with what is to be chosen
-        return True, changed, True
+        # With the last member the round has ended, though something is to be chosen.
+        finished = self._next == len(self._members)
+        self._next = 0 if finished else self._next
+        return True, self._round_changed, finished
     self._next = 0
     self._run_check(env)
-    return False, changed, True
+    return False, self._round_changed, True
 
 
 class AltPipeline(PassInterface):

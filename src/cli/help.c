@@ -209,7 +209,7 @@ static const struct {
     {"rewrite", "--target", "cpu\ngpu\nnative\n", list_targets},
     {"rewrite", "--to", NULL, cli_list_forms},
     {"rewrite", "--extract", "all\ngreedy\nshared\nlocal\nexact\nrandom\n", NULL},
-    {"rewrite", "--rules", NULL, list_passes_and_pipelines},
+    {"rewrite", "--engine-rules", NULL, list_passes_and_pipelines},
     {"rewrite", "--compile", NULL, list_passes_and_pipelines},
     {"stats", "--target", "cpu\ngpu\nnative\n", list_targets},
     {"tour", "--pipeline", "cpu\ncpu-native\ngpu\n", NULL},

@@ -155,39 +155,48 @@ static bool replays(Game *g, const HlEnv *env) {
   return ok;
 }
 
-// The same moves in three environments at once, by as many threads.
+// The action that says what the game's move of this number did, in an environment of the same state. NULL: none does, since a site
+// has been given two choices.
+static int *action_of(const Game *g, int at, const HlEnv *env, int *size) {
+  int n, n_sites;
+  const HlEnvChoice *choices = hl_env_choices(env, &n);
+  hl_env_sites(env, &n_sites);
+  const HlEnvActions actions = *kinds[g->kind].actions;
+  int *action = calloc((size_t)n + 1, sizeof *action);
+  bool is_one = true;
+  *size = actions == HL_ENV_SITES ? n_sites : actions == HL_ENV_ALL ? n : 1;
+  for (int i = 0; i < g->n_choices[at]; i++) {
+    const int c = g->choices[at][i];
+    if (actions == HL_ENV_SITES) {
+      is_one = is_one && action[choices[c].site] == 0;
+      action[choices[c].site] = choices[c].option;
+    } else {
+      action[actions == HL_ENV_ALL ? c : 0] = actions == HL_ENV_ALL ? 1 : c;
+    }
+  }
+  if (is_one)
+    return action;
+  free(action);
+  return NULL;
+}
+
+// The same moves in three environments at once, by as many threads, as far as actions can say them.
 static bool same_beside_others(Game *g, const HlEnv *env) {
   enum { BESIDE = 3 };
   HlBatch *b = hl_batch_new(g->cx, env, BESIDE, &(HlBatchOptions){.threads = BESIDE});
-  bool ok = b;
-  for (int at = 0; ok && at < g->n; at++) {
-    int which[BESIDE], *action[BESIDE] = {NULL};
-    const HlEnvActions actions = *kinds[g->kind].actions;
-    for (int k = 0; ok && k < BESIDE; k++) {
-      int n, n_sites;
-      const HlEnvChoice *choices = hl_env_choices(hl_batch_env(b, k), &n);
-      hl_env_sites(hl_batch_env(b, k), &n_sites);
-      action[k] = calloc((size_t)n + 1, sizeof(int));
-      int size = actions == HL_ENV_SITES ? n_sites : actions == HL_ENV_ALL ? n : 1;
-      bool alike = true;  // one choice a site: else the action says less than the game did
-      for (int i = 0; i < g->n_choices[at]; i++) {
-        const int c = g->choices[at][i];
-        if (actions == HL_ENV_SITES)
-          alike = alike && action[k][choices[c].site] == 0, action[k][choices[c].site] = choices[c].option;
-        else
-          action[k][actions == HL_ENV_ALL ? c : 0] = actions == HL_ENV_ALL ? 1 : c;
-      }
-      if (!alike) {  // this far, and no farther
-        at = g->n;
-        size = 0;
-      }
-      ok = size == 0 || hl_batch_send(g->cx, b, k, action[k], size);
+  bool ok = b, said = true;
+  for (int at = 0; ok && said && at < g->n; at++) {
+    int which[BESIDE], size, sent = 0;
+    for (int k = 0; ok && said && k < BESIDE; k++) {
+      int *action = action_of(g, at, hl_batch_env(b, k), &size);
+      said = action;
+      ok = !said || hl_batch_send(g->cx, b, k, action, size);
+      sent += ok && said;
+      free(action);
     }
     hl_batch_receive(b, BESIDE, which);
-    for (int k = 0; ok && k < BESIDE && at < g->n; k++)
+    for (int k = 0; ok && k < sent; k++)
       ok = hl_env_hash(hl_batch_env(b, k)) == g->hash[at + 1];
-    for (int k = 0; k < BESIDE; k++)
-      free(action[k]);
   }
   hl_batch_free(b);
   return ok || blame(g, "beside others the states are other ones");

@@ -87,7 +87,7 @@ class Datasets(unittest.TestCase):
 
 
 def hash_of(module):
-  return hilo._core.lib().hilo_core_graph_hash(module._handle) & (1 << 64) - 1
+  return hilo._core.lib().hilo_core_dag_hash(module._handle) & (1 << 64) - 1
 
 
 if __name__ == "__main__":

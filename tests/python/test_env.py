@@ -244,6 +244,17 @@ class Many(unittest.TestCase):
     self.assertEqual(sorted(seen), list(range(5)))
     env.close()
 
+  def test_what_there_is_not_chooses_nothing(self):
+    env = hilo.env.VectorEnv(MODULE, "algebra", num_envs=2, actions="one")
+    _, info = env.reset(seed=0)
+    before = [g.hash for g in env.games.games]
+    _, rewards, terminated, _, _ = env.step([int(info["n_choices"][0]), 0])
+    self.assertEqual((rewards[0], terminated[0], env.games.games[0].hash), (0.0, False, before[0]))
+    self.assertNotEqual(env.games.games[1].hash, before[1])
+    _, _, terminated, _, _ = env.step([env.single_action_space.n - 1] * 2)
+    self.assertTrue(terminated.all())
+    env.close()
+
   def test_made_by_gymnasium(self):
     env = gymnasium.make_vec("hilo/GpuFusion-v1", num_envs=3, vectorization_mode="vector_entry_point", module=MODULE)
     obs, _ = env.reset(seed=0)

@@ -153,8 +153,10 @@ static int run(Cli *cli) {
   if (cli_flag(cli, "--list-laws"))
     return list_laws(cli);
   Rewrite plan = {.arena = hl_arena_new()};
-  const int status =
-      read_plan(cli, &plan) ? run_files(cli, &plan) : cli_worse(cli_flush(cli), CLI_USAGE);
+  const int status = read_plan(cli, &plan) ? run_files(cli, &plan)
+                           : hl_cx_n_errors(cli->cx) > 0 ? cli_flush(cli)
+                                                         : CLI_USAGE;
+  hl_rules_free(plan.rules);
   hl_arena_free(plan.arena);
   return status;
 }

@@ -13,6 +13,7 @@ typedef struct Rewrite {
   HlPolicyOptions policy;
   HlEgraphOptions saturation;
   HlArena *arena;
+  HlRuleSet *rules;
 } Rewrite;
 
 // A mode: what to do with a module. The first whose option is given is taken; that of policies when none is.
@@ -29,27 +30,27 @@ bool rewrite_saturate(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **res
 bool rewrite_choose(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **result, HlBuf *out);
 
 // Options that say which environment, and reading them; shared with 'hilo env'. False after a usage message.
-#define REWRITE_ENV_OPTIONS                                                             \
-  {"--env", "NAME", "which environment (--list-envs; default: simplify)"},              \
-      {"--target", "NAME|FILE", "the device whose costs count: as of 'hilo opt'"},      \
-      {"--metric", "NAME",                                                              \
-       "what is to get less: time (default), kernels, bytes, flops, "                   \
-       "instructions, memory, measured, compile"},                                      \
-      {"--reward", "KIND", "delta (default), relative or absolute"},                    \
-      {"--actions", "KIND", "one, all, sites or passes, instead of the environment's"}, \
-      {"--first", "LIST", "passes before all, instead of the environment's"},           \
-      {"--choose", "LIST", "passes whose rewrites are the choices"},                    \
-      {"--after", "LIST", "passes after each step"},                                    \
-      {"--menu", "LIST", "passes to choose from, with --actions=passes"},               \
-      {"--max-steps", "N", "steps of a game at most"}, {                                \
-    "--seed", "N", "of what is done by chance"                                          \
+#define REWRITE_ENV_OPTIONS                                                                       \
+  {"--env", "NAME", "which environment (--list-envs; default: simplify)"},                        \
+      {"--target", "NAME|FILE", "the device whose costs count: as of 'hilo opt'"},                \
+      {"--metric", "NAME", "what is to get less: time (default), kernels, bytes, flops, "         \
+                           "instructions, memory, measured, compile"},                            \
+      {"--reward", "KIND", "delta (default), relative or absolute"},                              \
+      {"--actions", "KIND", "one, all, sites or passes, instead of the environment's"},           \
+      {"--first", "LIST", "passes before all, instead of the environment's"},                     \
+      {"--choose", "LIST", "passes whose rewrites are the choices"},                              \
+      {"--rules", "FILE", "rules as text, tried before they are used: the pass text-rules, chosen from where --choose says nothing else"}, \
+      {"--after", "LIST", "passes after each step"},                                              \
+      {"--menu", "LIST", "passes to choose from, with --actions=passes"},                         \
+      {"--max-steps", "N", "steps of a game at most"}, {                                          \
+    "--seed", "N", "of what is done by chance"                                                    \
   }
 bool rewrite_read_setting(Cli *cli, Rewrite *out);
 
 // Of --saturate. Reading them says what is wrong before any file is read.
 #define REWRITE_SATURATE_OPTIONS                                                                 \
   {"--fast-math", NULL, "of --saturate: rules that round otherwise, too"},                       \
-      {"--rules", "LIST",                                                                        \
+      {"--engine-rules", "LIST",                                                                        \
        "of --saturate: passes whose rewrites are rules, '' for none (default: those that pay)"}, \
       {"--compile", "LIST",                                                                      \
        "of --saturate: passes before programs are priced, '' for none (default: the target's)"}, \

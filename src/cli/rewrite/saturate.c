@@ -27,7 +27,7 @@ static bool read_way(Cli *cli, HlEgraphWay *out) {
 }
 
 bool rewrite_read_saturation(Cli *cli, HlEgraphOptions *out) {
-  static const char *const own[] = {"--fast-math", "--rules",  "--compile", "--extract",
+  static const char *const own[] = {"--fast-math", "--engine-rules",  "--compile", "--extract",
                                     "--nodes",     "--rounds", "--seconds"};
   for (int k = 0; k < HL_COUNT_OF(own); k++)
     if (cli_flag(cli, own[k]) && !cli_flag(cli, "--saturate")) {
@@ -41,7 +41,7 @@ bool rewrite_read_saturation(Cli *cli, HlEgraphOptions *out) {
     return false;
   }
   out->inexact = cli_flag(cli, "--fast-math");
-  out->engine_rules = cli_value(cli, "--rules");
+  out->engine_rules = cli_value(cli, "--engine-rules");
   out->pipeline = cli_value(cli, "--compile");
   out->nodes.given = cli_flag(cli, "--nodes");
   out->iterations.given = cli_flag(cli, "--rounds");

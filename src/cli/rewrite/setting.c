@@ -55,12 +55,22 @@ static bool read_target(Cli *cli, Rewrite *out) {
   return !word || out->setting.target;
 }
 
+static bool read_rules(Cli *cli, Rewrite *out) {
+  const char *path = cli_value(cli, "--rules");
+  HlSource *source = path ? hl_read_file(cli->cx, path) : NULL;
+  out->rules = source ? hl_rules_read(cli->cx, source) : NULL;
+  out->setting.rules = out->rules;
+  hl_source_unref(source);
+  return !path || out->rules;
+}
+
 bool rewrite_read_setting(Cli *cli, Rewrite *out) {
   int64_t seed = 0, steps = 0;
   HlEnvSetting *s = &out->setting;
   if (!find_spec(cli, &s->spec) || !check_metric(cli, cli_value(cli, "--metric")) ||
       !read_words(cli, out) || !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
-      !cli_integer(cli, "--max-steps", 0, INT32_MAX, &steps) || !read_target(cli, out))
+      !cli_integer(cli, "--max-steps", 0, INT32_MAX, &steps) || !read_target(cli, out) ||
+      !read_rules(cli, out))
     return false;
   s->metric = cli_value(cli, "--metric");
   s->first = cli_value(cli, "--first");

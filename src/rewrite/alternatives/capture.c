@@ -279,10 +279,16 @@ static void stage_one(Capture *c, Stage *stage, HlInst *inst) {
   HlInst *like = store_add(c->p, stage, inst, operands, is_old_comp, c);
   map_put_ptr(&c->staged, inst, like);
   hl_arena_release(arena, mark);
-  c->fits = c->fits && !inst->control;
 }
 
-// What is new of a value comes into the stage, operands first; what was there before is stood for. NULL: it depends on itself.
+// A copy would be another input, happen a second time, lose its order, or start what nobody awaits.
+static bool may_be_copied(const HlInst *inst) {
+  return inst->op != HL_OP_PARAMETER && hl_is_pure(inst) && !hl_has_control(inst) &&
+         hl_op_half((HlOp)inst->op) == HL_HALF_NONE;
+}
+
+// What is new of a value comes into the stage, operands first; what was there before is stood for. NULL: it depends on
+// itself, or needs a copy of what cannot be copied.
 static HlInst *stage_value(Capture *c, Stage *stage, HlInst *value) {
   c->todo.n = 0;
   vec_push_in(c->p->arena, &c->todo, value);
@@ -296,6 +302,8 @@ static HlInst *stage_value(Capture *c, Stage *stage, HlInst *value) {
       map_put_ptr(&c->staged, inst, store_stand_in(c->p, stage, inst));
       continue;
     }
+    if (!may_be_copied(inst))
+      return NULL;
     const int n = c->todo.n;
     *map_at(&c->opened, map_key(inst)) = 1;
     for (uint32_t k = 0; k < inst->n_operands; k++) {
@@ -343,7 +351,7 @@ static void add_offer(Capture *c, const PassShown *shown, HlInst *old, HlInst *b
   HlProposals *p = c->p;
   Stage *stage = store_stage(p, c->home);
   HlInst *like = stage_value(c, stage, by);
-  c->fits = c->fits && like;
+  c->fits = c->fits && like && hl_op_half((HlOp)old->op) == HL_HALF_NONE;
   if (!c->fits)
     return;
   Offer offer = {.rewrite = c->rewrite,
@@ -390,9 +398,9 @@ static void find_exchanges(Capture *c) {
     add_exchange(c, before, now, NULL, 0);
 }
 
-// And those who read one that has been edited.
+// And those who read one that has been edited. One that only lies otherwise in memory is no other value.
 static void find_readers(Capture *c, HlInst *inst) {
-  if (!stands_for(was_of(c, inst)->shape, inst->shape))
+  if (!hl_shape_equal(was_of(c, inst)->shape, inst->shape))
     return;
   for (const HlUse *use = inst->first_use; use; use = use->next)
     if (!is_new(c, use->user) && !is_whole(c, use->user) &&
@@ -445,6 +453,12 @@ static bool edits_order(const Capture *c) {
   return false;
 }
 
+// Of computations in which there can be alternatives: not of fusions' bodies, nor of what an async-start runs, which is one instruction.
+static bool is_home(const Capture *c, const HlComp *home) {
+  return home->id < c->first_comp && !home->is_fusion && hl_comp_alive(home) && home->root &&
+         !(home->first_call && home->first_call->caller->op == HL_OP_ASYNC_START);
+}
+
 static void show(void *user, const PassShown *shown) {
   Capture *c = user;
   HlProposals *p = c->p;
@@ -453,7 +467,7 @@ static void show(void *user, const PassShown *shown) {
   const int64_t merged = p->counts.merged;
   c->rewrite = (int)p->counts.rewrites++;
   start_over(c, home);
-  if (home->id >= c->first_comp || home->is_fusion || !hl_comp_alive(home) || !home->root) {
+  if (!is_home(c, home)) {
     p->counts.in_place++;
     return;
   }

@@ -4,8 +4,8 @@
 //   a = exponential(x)        =>      c = alternatives(r, f)                          read by all that read r
 //
 // One stands for a value and all those of its readers to whom the same is proposed: mostly for all of them. Its first operand is the
-// value as it is, the others follow in the order in which they were proposed. What is built for one proposal reads others' alternatives
-// too, unless these depend on it. A value that would depend on itself is left out.
+// value as it is, the others follow in the order in which they were proposed. What is built for a proposal reads values as they were, not
+// their alternatives: so each choice is what the pass would have made of the module. A value that would depend on itself is left out.
 
 #include <stdlib.h>
 
@@ -17,7 +17,6 @@ typedef VEC(int) Ints;
 typedef struct Group {
   HlInst *old;
   Ints offers;
-  HlInst *node;  // the one `alternatives`, if it stands for all readers; else NULL
 } Group;
 
 typedef struct Maker {
@@ -26,7 +25,7 @@ typedef struct Maker {
   HlArena *arena;  // scratch
   Builder builder;
   VEC(Group) groups;
-  Map group_of;    // 1 + the number, by the value
+  Map group_of;    // 1 + the number, by the value, until they are sorted
   Reach reach;
   int n_made;
 } Maker;
@@ -51,8 +50,6 @@ static int by_serial(const void *a, const void *b) {
 static void sort_groups(Maker *maker) {
   if (maker->groups.n > 1)
     qsort(maker->groups.at, (size_t)maker->groups.n, sizeof(Group), by_serial);
-  for (int k = 0; k < maker->groups.n; k++)
-    *map_at(&maker->group_of, map_key(maker->groups.at[k].old)) = (uint64_t)k + 1;
 }
 
 // --- Readers ----------------------------------------------------------------------------------------
@@ -143,8 +140,8 @@ static void redirect(HlInst *old, HlInst *node, const Reader *readers, int n, in
   }
 }
 
-// The `alternatives` for readers of one class; NULL: there is nothing to choose from.
-static HlInst *make_node(Maker *maker, const Group *group, const Reader *readers, int n, int class) {
+// The `alternatives` for readers of one class; none where there is nothing to choose from.
+static void make_node(Maker *maker, const Group *group, const Reader *readers, int n, int class) {
   HlProposals *p = maker->p;
   HlInst *old = group->old;
   HlInst **operands = HL_ARRAY(maker->arena, HlInst *, group->offers.n + 1);
@@ -165,7 +162,7 @@ static HlInst *make_node(Maker *maker, const Group *group, const Reader *readers
     operands[n_operands++] = choice;
   }
   if (n_operands == 1)
-    return NULL;
+    return;
   HlInst *node = hl_inst_new(old->comp, HL_OP_ALTERNATIVES, old->shape,
                              hl_fresh_name(maker->m, "alternatives"), n_operands, operands);
   hl_inherit(node, old);
@@ -176,10 +173,9 @@ static HlInst *make_node(Maker *maker, const Group *group, const Reader *readers
     }
   redirect(old, node, readers, n, class);
   maker->n_made++;
-  return node;
 }
 
-static void make_group(Maker *maker, Group *group, Reader *readers, int n) {
+static void make_group(Maker *maker, const Group *group, Reader *readers, int n) {
   const HlMark mark = hl_arena_mark(maker->arena);
   int n_classes = 1;
   for (int k = 0; k < group->offers.n; k++) {
@@ -187,43 +183,27 @@ static void make_group(Maker *maker, Group *group, Reader *readers, int n) {
     if (offer->n_uses < n)
       n_classes = split_classes(maker, offer, readers, n, n_classes);
   }
-  for (int class = 0; class < n_classes && n > 0; class++) {
-    HlInst *node = make_node(maker, group, readers, n, class);
-    if (n_classes == 1)
-      group->node = node;
-  }
+  for (int class = 0; class < n_classes && n > 0; class++)
+    make_node(maker, group, readers, n, class);
   hl_arena_release(maker->arena, mark);
 }
 
-// --- What is built reads alternatives, too --------------------------------------------------------------
-
-static void read_alternatives(Maker *maker, HlInst *built) {
-  for (uint32_t k = 0; k < built->n_operands; k++) {
-    const uint64_t group = map_get(&maker->group_of, map_key(built->operands[k]));
-    HlInst *node = group ? maker->groups.at[group - 1].node : NULL;
-    if (!node)
-      continue;
-    reach_begin(&maker->reach, built->comp);
-    reach_target(&maker->reach, built);
-    if (!reach_any(&maker->reach, node))
-      hl_set_operand(built, (int)k, node);
-  }
-}
-
-// Calls `visit` with what was built, operands first.
-static void each_built(Maker *maker, void (*visit)(Maker *maker, HlInst *built)) {
-  const HlProposals *p = maker->p;
-  for (uint32_t c = 0; c < p->n_comps; c++) {
-    const uint32_t n = p->stage[c] ? p->stage[c]->comp->next_id : 0;
-    for (uint32_t k = 0; k < n; k++) {
-      HlInst *built = maker->builder.built[c][k];
-      if (built)
-        visit(maker, built);
-    }
-  }
-}
-
 // --- All --------------------------------------------------------------------------------------------
+
+// What proposals read though nobody needed it is read as a copy: the instruction itself would not be told from what was built,
+// and go with that.
+static void copy_dead(Maker *maker, InstList *out) {
+  const HlProposals *p = maker->p;
+  for (uint32_t c = 0; c < p->n_comps; c++)
+    for (int k = 0; p->stage[c] && k < p->stage[c]->known.n; k++) {
+      HlInst *known = p->stage[c]->known.at[k];
+      if (known->first_use || known == known->comp->root || known->op == HL_OP_PARAMETER)
+        continue;
+      HlInst *copy = hl_inst_copy(known->comp, known, NULL, (int)known->n_operands, known->operands);
+      p->stage[c]->known.at[k] = copy;
+      vec_push_in(maker->arena, out, copy);
+    }
+}
 
 static void find_left_out(Maker *maker, InstList *out) {
   const HlProposals *p = maker->p;
@@ -245,12 +225,12 @@ static void make_all(Maker *maker) {
   int *n_readers = HL_ARRAY(maker->arena, int, maker->groups.n + 1);
   for (int k = 0; k < maker->groups.n; k++)
     readers[k] = readers_of(maker, maker->groups.at[k].old, &n_readers[k]);
+  copy_dead(maker, &left_out);
   maker->builder = builder_new(p);
   for (int k = 0; k < p->offers.n; k++)
     builder_build(&maker->builder, p->offers.at[k].stage, p->offers.at[k].by);
   for (int k = 0; k < maker->groups.n; k++)
     make_group(maker, &maker->groups.at[k], readers[k], n_readers[k]);
-  each_built(maker, read_alternatives);
   find_left_out(maker, &left_out);
   prune_from(p->cx, maker->m, &left_out);
 }

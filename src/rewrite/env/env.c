@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hilo/features.h"
 #include "hilo/opt.h"
 #include "rewrite/env/env.h"
 
@@ -97,7 +98,7 @@ static bool look(HlCx *cx, HlEnv *env, EnvState *out) {
   if (!env_run_all(cx, env, env->m, env->options.pre) ||
       !env_judge(cx, env, &out->costs, &out->metric))
     return false;
-  out->hash = hl_graph_hash(env->m);
+  out->hash = hl_dag_hash(env->m);
   out->choices = env_choices_find(cx, env);
   return out->choices;
 }
@@ -121,6 +122,7 @@ static bool start_game(HlCx *cx, HlEnv *env, uint64_t seed) {
   state.done = state.choices->n == 0;
   env->first_metric = state.metric;
   env->first_hash = state.hash;
+  env->first_instructions = state.costs.instructions;
   put_state(env, state);
   return true;
 }
@@ -286,10 +288,13 @@ static double reward_of(const HlEnv *env, double before, double after) {
   return -after;
 }
 
-static bool was_met(const HlEnv *env, uint64_t hash) {
-  bool met = hash == env->first_hash;
+// What is dead does not count in the hash, but in the number of instructions.
+static bool was_met(const HlEnv *env, const EnvState *state) {
+  bool met = state->hash == env->first_hash &&
+             state->costs.instructions == env->first_instructions;
   for (int k = 0; k < env->state.n_moves && !met; k++)
-    met = env->moves.at[k].hash == hash;
+    met = env->moves.at[k].hash == state->hash &&
+          env->moves.at[k].costs.instructions == state->costs.instructions;
   return met;
 }
 
@@ -337,7 +342,7 @@ static bool end_step(HlCx *cx, HlEnv *env, EnvState *next, HlEnvStep *out) {
   if (out->applied < 0 || !look(cx, env, next))
     return false;
   out->reward = reward_of(env, env->state.metric, next->metric);
-  out->repeated = was_met(env, next->hash);
+  out->repeated = was_met(env, next);
   out->terminated = next->choices->n == 0;
   return true;
 }
@@ -526,6 +531,7 @@ HlEnv *hl_env_fork(HlCx *cx, const HlEnv *env) {
   }
   fork->first_metric = env->first_metric;
   fork->first_hash = env->first_hash;
+  fork->first_instructions = env->first_instructions;
   fork->state = env->state;
   env_choices_ref(fork->state.choices);
   for (int k = 0; k < env->state.n_moves; k++)

@@ -64,7 +64,7 @@ struct HlEnv {
   HlEditMark start;  // the module as it was when the game began; of a fork, as it was then
   bool is_fork;
   uint64_t first_hash;
-  double first_metric;
+  double first_metric, first_instructions;
   EnvState state;
   VEC(EnvMove) moves;
   VEC(int) chosen;

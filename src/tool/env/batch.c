@@ -56,7 +56,8 @@ static bool try_step(HlCx *cx, void *user) {
   const bool failed = s->error != NULL;
   s->out = (HlBatchStep){0};
   if (s->n >= 0 && !failed && !hl_env_done(s->env))
-    return hl_env_step(cx, s->env, s->action, s->n, &s->out.step);
+    return s->n == 0 ? hl_env_apply(cx, s->env, NULL, 0, &s->out.step)
+                     : hl_env_step(cx, s->env, s->action, s->n, &s->out.step);
   const uint64_t seed = s->n < 0 ? (uint64_t)s->action[0] : hl_rng_u64(hl_env_rng(s->env));
   s->out.is_reset = true;
   return hl_env_reset(cx, s->env, seed);

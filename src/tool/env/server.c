@@ -16,6 +16,7 @@ struct HlEnvServer {
   HlModule *m;     // of the file
   HlArena *arena;  // of the setting
   HlEnvSetting setting;
+  HlRuleSet *rules;
   char *program;
   HlEnv *env;
 };
@@ -72,6 +73,7 @@ static void put_state(const Question *q) {
 
 static void forget(HlEnvServer *s) {
   hl_env_free(s->env);
+  hl_rules_free(s->rules);
   hl_file_free(&s->file);
   base_free(s->program);
   if (s->arena)
@@ -98,6 +100,15 @@ static bool read_words(const Question *q, HlEnvSetting *s, HlArena *arena) {
   return true;
 }
 
+static bool read_rules(const Question *q, HlEnvServer *s) {
+  const char *text = text_of(q, "rules");
+  HlSource *source = text ? hl_source_new("<rules>", text, strlen(text), false) : NULL;
+  s->rules = text ? hl_rules_read(q->cx, source) : NULL;
+  s->setting.rules = s->rules;
+  hl_source_unref(source);
+  return !text || s->rules;
+}
+
 static bool read_setting(const Question *q, HlEnvServer *s) {
   const char *target = text_of(q, "target");
   s->arena = hl_arena_new();
@@ -112,7 +123,7 @@ static bool read_setting(const Question *q, HlEnvServer *s) {
   to->max_steps = (int)int_of(q, "max_steps", 0);
   to->seed = (uint64_t)int_of(q, "seed", 0);
   to->target = target ? hl_target_load(q->cx, s->arena, target) : NULL;
-  return !target || to->target;
+  return (!target || to->target) && read_rules(q, s);
 }
 
 static bool load_program(const Question *q, HlEnvServer *s) {
@@ -361,7 +372,7 @@ static const struct {
   bool loaded;  // only with a program
 } ops[] = {
     {"help", "what can be asked, environments, policies and metrics", op_help, false},
-    {"load", "begins with \"program\" (a path) or \"text\"; \"env\", \"metric\", \"target\", ... as hilo rewrite has them", op_load, false},
+    {"load", "begins with \"program\" (a path) or \"text\"; \"env\", \"metric\", \"target\", \"rules\" (a text), ... as hilo rewrite has them", op_load, false},
     {"state", "what the state costs", op_state, true},
     {"choices", "what can be chosen: \"most\" of them \"from\" a number, \"by\" number or gain", op_choices, true},
     {"step", "makes the choices \"choose\", a list of numbers", op_step, true},

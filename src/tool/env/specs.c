@@ -37,13 +37,15 @@ const HlTarget *env_target(const HlModule *m, const HlEnvSetting *setting) {
 HlEnvOptions env_options_of(const HlModule *m, const HlEnvSetting *setting) {
   const HlEnvSpec *spec = setting->spec ? setting->spec : &specs[0];
   const EnvJudge *judge = env_judge_find(either(setting->metric, "time"));
-  return (HlEnvOptions){.target = env_target(m, setting),
+  const HlRuleSet *rules = setting->rules;
+  return (HlEnvOptions){.passes = rules ? hl_rules_passes(rules) : NULL,
+                        .target = env_target(m, setting),
                         .first = either(setting->first, spec->first),
                         .first_without = setting->first ? "" : spec->without,
                         .pre = either(setting->pre, spec->pre),
-                        .choose = either(setting->choose, spec->choose),
+                        .choose = either(setting->choose, rules ? "text-rules" : spec->choose),
                         .post = either(setting->post, spec->post),
-                        .own = setting->choose ? "" : spec->own,
+                        .own = setting->choose || rules ? "" : spec->own,
                         .menu = either(setting->menu, spec->menu),
                         .actions = setting->actions ? *setting->actions : spec->actions,
                         .metric = either(setting->metric, "time"),

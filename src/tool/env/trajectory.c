@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "hilo/features.h"
 #include "tool/env/env.h"
 #include "tool/json.h"
 
@@ -63,6 +64,7 @@ static void setting_json(HlBuf *out, const HlEnv *env, const HlEnvSetting *setti
   json_text(out, "post", o->post);
   json_text(out, "own", o->own);
   json_text(out, "menu", o->menu);
+  json_text(out, "rules", setting && setting->rules ? hl_rules_text(setting->rules) : "");
   json_text(out, "metric", o->metric);
   json_text(out, "reward", hl_env_reward_text(o->reward));
   json_int(out, "max_steps", o->max_steps);
@@ -93,7 +95,7 @@ void hl_trajectory_print(const HlEnv *env, const HlModule *m, const HlEnvSetting
   json_int(out, "version", FORMAT);
   json_text(out, "program", program ? program : "");
   json_text(out, "module", m->name->text);
-  hash_json(out, "hash", hl_graph_hash(m));
+  hash_json(out, "hash", hl_dag_hash(m));
   setting_json(out, env, setting);
   env_double_json(out, "metric", hl_env_first_metric(env));
   json_open(out, "moves", '[');
@@ -148,7 +150,18 @@ static bool read_hash(const json_t *object, const char *key, uint64_t *out) {
   return true;
 }
 
-static bool read_options(const Reader *r, HlEnvOptions *out) {
+// Rules of the file's own are tried again before they are used.
+static bool read_rules(const Reader *r, const char *text, HlPlayed *played, HlEnvOptions *out) {
+  if (!*text)
+    return true;
+  HlSource *source = hl_source_new("<rules>", text, strlen(text), false);
+  played->rules = hl_rules_read(r->cx, source);
+  hl_source_unref(source);
+  out->passes = played->rules ? hl_rules_passes(played->rules) : NULL;
+  return played->rules;
+}
+
+static bool read_options(const Reader *r, HlPlayed *played, HlEnvOptions *out) {
   const json_t *e = json_object_get(r->root, "environment");
   const char *target = text_of(e, "target");
   if (!json_is_object(e) ||
@@ -166,6 +179,8 @@ static bool read_options(const Reader *r, HlEnvOptions *out) {
   out->max_steps = (int)json_integer_value(json_object_get(e, "max_steps"));
   const EnvJudge *judge = env_judge_find(out->metric);
   out->judge = judge ? judge->judge : NULL;
+  if (!read_rules(r, text_of(e, "rules"), played, out))
+    return false;
   if (!*target || strcmp(target, hl_target_none()->name) == 0)
     return true;
   out->target = hl_target_load(r->cx, r->arena, target);
@@ -228,11 +243,11 @@ static bool play(const Reader *r, const HlModule *m, bool validate, HlPlayed *ou
   uint64_t hash;
   if (!json_is_array(moves) || !read_hash(r->root, "hash", &hash))
     return wrong(r, "expected a hash and a list of moves");
-  if (!read_options(r, &options))
+  if (!read_options(r, out, &options))
     return false;
   out->of = (int)json_array_size(moves);
   out->measured = options.judge != NULL;
-  if (hl_graph_hash(m) != hash)
+  if (hl_dag_hash(m) != hash)
     return differs(out, -1, "module");
   out->env = hl_env_new(r->cx, m, &options);
   if (!out->env)
@@ -317,6 +332,7 @@ bool hl_trajectory_verify(HlCx *cx, const char *path, const HlPlayOptions *optio
 
 void hl_played_free(HlPlayed *played) {
   hl_env_free(played->env);
+  hl_rules_free(played->rules);
   hl_arena_free(played->arena);
   *played = (HlPlayed){0};
 }
