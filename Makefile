@@ -71,10 +71,13 @@ EXAMPLES := flax==0.12.8 optax==0.2.8 equinox==0.13.8 nbclient==0.11.0 ipykernel
 # An editor's side of the language server protocol, for the tests.
 CLIENT := pygls==2.0.0
 
-venv: $(BUILD)/venv/jax-$(JAX)-examples-client
+# What environments of hilo.env are, and what docs/env.md draws with.
+GYMNASIUM := gymnasium==1.4.0 matplotlib==3.10.7
 
-$(BUILD)/venv/jax-$(JAX)-examples-client: | test-deps
-	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy pytest $(EXAMPLES) $(CLIENT)
+venv: $(BUILD)/venv/jax-$(JAX)-examples-client-gymnasium
+
+$(BUILD)/venv/jax-$(JAX)-examples-client-gymnasium: | test-deps
+	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy pytest $(EXAMPLES) $(CLIENT) $(GYMNASIUM)
 	@touch $@
 
 # The newest release needs a newer Python than many systems have: where there is none, what asks it is skipped.

@@ -103,6 +103,22 @@ bench print before.hlo
 bench parse before.hlo typo.hlo
 bench compile before.hlo program.mlir --repeats=2
 bench run before.hlo typo.hlo --args args.npz --repeats=3
+rewrite before.hlo --env=algebra --choices
+rewrite before.hlo --env=gpu-fusion --policy=xla,greedy --validate
+rewrite before.hlo typo.hlo nothing.hlo --decide=0;1
+rewrite before.hlo --policy=nobody
+rewrite before.hlo --policy=none --record=game.json
+rewrite dir --policy=none
+rewrite two.hlo --policy=none
+rewrite before.hlo --saturate --validate
+rewrite before.hlo typo.hlo nothing.hlo --saturate --rounds=1 --extract=random --fast-math
+rewrite before.hlo --saturate --engine-rules=nothing-like-that
+rewrite --list-envs
+rewrite --list-policies
+rewrite --list-laws
+replay game.json --validate
+replay game.json --program=out.hlo
+replay before.hlo
 passes
 passes cpu algsimp cse
 passes --rules

@@ -2,7 +2,7 @@
 //
 // Python reads the declarations of this header, and calls what they declare by ctypes (python/hilo/_core.py): so there is one library for
 // every Python, nothing is compiled against any, and no declaration is written twice. Types are those that it knows:
-// void, bool, int, int64_t, const char *, const void *, const int64_t *, and pointers to the handles below. Options come
+// void, bool, int, int64_t, double, const char *, const void *, const int64_t *, and pointers to the handles below. Options come
 // as JSON, reports go as JSON.
 //
 // Every call belongs to a HiloCall, which holds what it has to say; calls of several threads may run at once, each with its
@@ -21,6 +21,8 @@ typedef struct HlCpuProgram HiloProgram;
 typedef struct HiloResults HiloResults;
 typedef struct HlProposals HiloProposals;
 typedef struct HlFeatures HiloFeatures;
+typedef struct HiloEnv HiloEnv;
+typedef struct HiloBatch HiloBatch;
 
 const char *hilo_core_version(void);
 // The element type of a number of xla.PrimitiveType: "f32"; NULL: there is none.
@@ -134,5 +136,70 @@ HiloResults *hilo_core_normal_args(HiloCall *call, const HiloModule *m, int64_t 
 // Runs the program, or without one interprets the module, `times` times; writes for each an int64: nanoseconds of the run.
 bool hilo_core_time(HiloCall *call, const HiloModule *m, HiloProgram *program, const int64_t *arrays, int64_t n, int64_t times,
                     const char *options);
+
+// --- Games: hilo.games (python/core/game.c) ---
+// An environment's calls may all be made with one HiloCall, whose diagnostics are those of the last. {"envs", "policies", "metrics", "observations", "tpu_columns"}.
+bool hilo_core_env_tables(HiloCall *call);
+// Options: {"env", "target", "actions", "first", "pre", "choose", "post", "menu", "rules", "metric", "reward", "observation": text,
+// "max_steps", "seed": number}. The module is copied.
+HiloEnv *hilo_core_env_new(HiloCall *call, const HiloModule *m, const char *options);
+HiloEnv *hilo_core_env_fork(HiloCall *call, const HiloEnv *env);
+void hilo_core_env_free(HiloEnv *env);
+// {"env", "target", "actions", "metric", "reward", "max_steps", "choose", ...}.
+bool hilo_core_env_options(HiloCall *call, const HiloEnv *env);
+bool hilo_core_env_reset(HiloCall *call, HiloEnv *env, int64_t seed);
+// An action of n numbers. `out` gets HILO_ENV_STATE numbers: reward, terminated, truncated, repeated, applied, choices, sites, seconds, kernels,
+// bytes, flops, instructions, metric, moves, done, the metric at first.
+enum { HILO_ENV_STATE = 16 };
+bool hilo_core_env_step(HiloCall *call, HiloEnv *env, const int *action, int n, double *out);
+bool hilo_core_env_apply(HiloCall *call, HiloEnv *env, const int *choices, int n, double *out);
+// seconds, kernels, bytes, flops, instructions, metric, of a state that would come out.
+bool hilo_core_env_try(HiloCall *call, HiloEnv *env, const int *choices, int n, double *out);
+bool hilo_core_env_try_own(HiloCall *call, HiloEnv *env, double *out);
+void hilo_core_env_state(const HiloEnv *env, double *out);
+int64_t hilo_core_env_hash(const HiloEnv *env);
+// [{"choice", "site", "option", "pass", "rule", "computation", "instruction", "with", "gain", "before", "after"}].
+bool hilo_core_env_choices(HiloCall *call, const HiloEnv *env);
+// Of each choice its site, its number there, what it is thought to take off (nan: not known); of each site how many it has.
+void hilo_core_env_choice_arrays(const HiloEnv *env, int *site, int *option, double *gain, int *site_sizes);
+// And the nodes, of the last observation, of its two parties; -1: none.
+void hilo_core_env_choice_nodes(const HiloEnv *env, int *inst, int *with);
+int hilo_core_env_snapshot(HiloCall *call, HiloEnv *env);
+bool hilo_core_env_restore(HiloCall *call, HiloEnv *env, int snapshot);
+bool hilo_core_env_drop(HiloCall *call, HiloEnv *env, int snapshot);
+// Observes the state: how many arrays; -1 after reporting. And what they are: [{"name", "dtype", "width"}]; of each its address and rows.
+int hilo_core_env_observe(HiloCall *call, HiloEnv *env);
+bool hilo_core_env_array_names(HiloCall *call, const HiloEnv *env);
+void hilo_core_env_arrays(const HiloEnv *env, int64_t *out);
+// A copy of the module with passes run on it ("": none).
+HiloModule *hilo_core_env_module(HiloCall *call, const HiloEnv *env, const char *last);
+// Lets a player play: {"tries", "first", "last"}. Options: {"tries", "width", "depth", "seed": number}.
+bool hilo_core_env_play(HiloCall *call, HiloEnv *env, const char *policy, const char *options);
+// The game so far as the text of a file for `hilo replay`; `m` is the module it began with.
+bool hilo_core_env_trajectory(HiloCall *call, const HiloEnv *env, const HiloModule *m, const char *program);
+// {"same", "moves", "of", "differs", "what", "measured"}; `m` may be NULL: the program that the file names.
+bool hilo_core_env_replay(HiloCall *call, const char *path, const HiloModule *m);
+// {"equal", "inputs", "input", "leaf", "expected", "actual"}; options: {"inputs", "seed": number}.
+bool hilo_core_validate(HiloCall *call, const HiloModule *before, const HiloModule *after, const char *options);
+// {"median", "low", "high", "mean", "best", "compile", "runs"}; options: {"warm_up", "runs", "threads", "seconds", "seed": number}.
+bool hilo_core_measure(HiloCall *call, const HiloModule *m, const char *options);
+// A random module that is valid and runs; options: {"seed", "instructions", "parameters", "size": number, "loops": bool}.
+HiloModule *hilo_core_generate(HiloCall *call, const char *options);
+// The arrays of a form ("tpugraphs-v1") of a module: an environment to observe, of which nothing else may be asked. NULL after reporting.
+HiloEnv *hilo_core_observe(HiloCall *call, const HiloModule *m, const char *form);
+
+// --- Batches ---
+// Options: {"threads", "seed": number}; observed is what `env` observes.
+HiloBatch *hilo_core_batch_new(HiloCall *call, const HiloEnv *env, int n, const char *options);
+void hilo_core_batch_free(HiloBatch *batch);
+bool hilo_core_batch_send(HiloCall *call, HiloBatch *batch, int env, const int *action, int n);
+int hilo_core_batch_receive(HiloCall *call, HiloBatch *batch, int most, int *envs);
+// A step of every environment, whose actions are rows of `width` numbers, of which each takes as many as it needs; out: HILO_ENV_STATE
+// numbers of each.
+bool hilo_core_batch_step(HiloCall *call, HiloBatch *batch, const int *actions, int width, double *out);
+// What came of the last step; whether another game has begun; what went wrong, NULL: nothing.
+bool hilo_core_batch_state(const HiloBatch *batch, int env, double *out);
+const char *hilo_core_batch_error(const HiloBatch *batch, int env);
+HiloEnv *hilo_core_batch_env(HiloBatch *batch, int env);  // the batch's
 
 #endif

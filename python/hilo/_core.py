@@ -17,6 +17,7 @@ from hilo import _files
 from hilo.errors import Diagnostic, Error, HiloWarning
 
 _TYPES: dict[str, Any] = {"void": None, "bool": ctypes.c_bool, "int": ctypes.c_int, "int64_t": ctypes.c_int64,
+                          "double": ctypes.c_double,
                           "const char *": ctypes.c_char_p}
 _FUNCTION = re.compile(r"([\w \n]+?[\s*]+)(hilo_core_\w+)\(([^)]*)\);")
 

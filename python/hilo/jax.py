@@ -22,7 +22,7 @@ from hilo._compare import Comparison
 from hilo.errors import Error
 from hilo.module import Computation, Instruction, Module
 
-__all__ = ["Comparison", "compare", "compile", "dump", "lower", "reproduce", "show_fusions"]
+__all__ = ["Comparison", "compare", "compile", "dump", "harvest", "lower", "reproduce", "show_fusions"]
 
 
 def _jitted(fun: Any) -> Any:
@@ -73,6 +73,36 @@ def dump(fun: Callable[..., Any], *args: Any, dir: str | os.PathLike[str], passe
     before.opt(pipeline="cpu", xla_flags=f"--xla_dump_to={folder} --xla_dump_hlo_pass_re=.* --xla_dump_hlo_as_text")
     files += sorted(set(folder.iterdir()) - had)
   return files
+
+
+@contextlib.contextmanager
+def harvest(dataset: Any, origin: str) -> Iterator[Any]:
+  """While it is open, every program that JAX compiles goes into a data set (hilo.dataset.Dataset, or the folder of one), each
+  graph once:
+
+      with hilo.jax.harvest("data", origin="my-model"):
+        train()
+  """
+  from jax._src import compiler
+
+  from hilo.dataset import Dataset
+  data = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
+  name = next(n for n in ("compile_or_get_cached", "backend_compile_and_load", "backend_compile") if hasattr(compiler, n))
+  plain = getattr(compiler, name)
+
+  def compile_and_keep(backend: Any, computation: Any, *args: Any, **kwargs: Any) -> Any:
+    try:
+      data.add(Module(computation.operation.get_asm(enable_debug_info=False)), origin)
+    except Error as e:
+      data.note_unreadable(origin, str(e))
+    return plain(backend, computation, *args, **kwargs)
+
+  setattr(compiler, name, compile_and_keep)
+  try:
+    yield data
+  finally:
+    setattr(compiler, name, plain)
+    data.close()
 
 
 # --- Two backends beside each other -------------------------------------------------------------------

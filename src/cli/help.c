@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "hilo/opt.h"
+#include "hilo/trajectory.h"
 #include "hilo/session.h"
 #include "hilo/target.h"
 
@@ -159,6 +160,21 @@ static void list_ops(void) {
     printf("%s\n", hl_op_text((HlOp)k));
 }
 
+static void list_envs(void) {
+  for (int k = 0; hl_env_spec_at(k); k++)
+    printf("%s\n", hl_env_spec_at(k)->name);
+}
+
+static void list_policies(void) {
+  for (int k = 0; hl_policy_at(k); k++)
+    printf("%s\n", hl_policy_at(k)->name);
+}
+
+static void list_metrics(void) {
+  for (int k = 0; hl_env_metric_name(k); k++)
+    printf("%s\n", hl_env_metric_name(k));
+}
+
 static void list_rules(void) {
   for (int k = 0; k < hl_passes.n; k++)
     for (const HlRule *rule = hl_passes.at[k].rules; rule && rule->name; rule++)
@@ -185,6 +201,16 @@ static const struct {
     {"opt", "--passes", NULL, list_passes_and_pipelines},
     {"opt", "--pipeline", NULL, list_pipelines},
     {"opt", "--target", "cpu\ngpu\nnative\n", list_targets},
+    {"rewrite", "--env", NULL, list_envs},
+    {"rewrite", "--policy", NULL, list_policies},
+    {"rewrite", "--metric", NULL, list_metrics},
+    {"rewrite", "--reward", "delta\nrelative\nabsolute\n", NULL},
+    {"rewrite", "--actions", "one\nall\nsites\npasses\n", NULL},
+    {"rewrite", "--target", "cpu\ngpu\nnative\n", list_targets},
+    {"rewrite", "--to", NULL, cli_list_forms},
+    {"rewrite", "--extract", "all\ngreedy\nshared\nlocal\nexact\nrandom\n", NULL},
+    {"rewrite", "--engine-rules", NULL, list_passes_and_pipelines},
+    {"rewrite", "--compile", NULL, list_passes_and_pipelines},
     {"stats", "--target", "cpu\ngpu\nnative\n", list_targets},
     {"tour", "--pipeline", "cpu\ncpu-native\ngpu\n", NULL},
     {"stats", "--by", "instruction\nop\nscope\nsource\ncomputation\nloop\n", NULL},

@@ -1,0 +1,232 @@
+// rewrite/env/choices.c: what could be rewritten in a state: a dry run of the engine, each rewrite once, in the order of the sites
+// at which they were met; and what a fusion of two kernels is thought to be worth.
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "rewrite/env/env.h"
+
+EnvChoices *env_choices_ref(EnvChoices *choices) {
+  if (choices)
+    atomic_fetch_add(&choices->refs, 1);
+  return choices;
+}
+
+void env_choices_unref(EnvChoices *choices) {
+  if (!choices || atomic_fetch_sub(&choices->refs, 1) > 1)
+    return;
+  hl_engine_free(choices->engine);
+  hl_arena_free(choices->arena);
+}
+
+// --- What it is worth ---------------------------------------------------------------------------
+
+typedef struct Prices {
+  HlArena *arena;
+  const HlModule *m;
+  const HlTarget *target;
+  HlCost *comps;
+  HlTimes times;
+  Map inst;  // by symbol of the name
+} Prices;
+
+static void prices_begin(Prices *p, HlArena *arena, const HlModule *m, const HlTarget *target) {
+  *p = (Prices){.arena = arena, .m = m, .target = target, .inst.arena = arena};
+  p->comps = hl_cost_comps(arena, m);
+  p->times = hl_times(arena, m, target, p->comps);
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      map_add_ptr(&p->inst, map_key(inst->name), inst);
+}
+
+static const HlInst *find_inst(const Prices *p, const char *comp, const char *name) {
+  const HlSym *sym = hl_syms_find(p->m->syms, name, strlen(name));
+  MapWalk walk = map_walk(&p->inst, map_key(sym));
+  for (const HlInst *inst; sym && (inst = map_next_ptr(&walk));)
+    if (strcmp(inst->comp->name->text, comp) == 0)
+      return inst;
+  return NULL;
+}
+
+// What both read they read once.
+static double shared_bytes(const HlInst *a, const HlInst *b) {
+  double sum = 0;
+  for (uint32_t k = 0; k < a->n_operands; k++)
+    for (uint32_t i = 0; i < b->n_operands; i++)
+      if (a->operands[k] == b->operands[i]) {
+        sum += (double)hl_leaf_bytes(a->operands[k]->shape);
+        break;
+      }
+  return sum;
+}
+
+static double reads_of(const HlInst *user, const HlInst *what) {
+  double n = 0;
+  for (uint32_t k = 0; k < user->n_operands; k++)
+    n += user->operands[k] == what;
+  return n * (double)hl_leaf_bytes(what->shape);
+}
+
+// A producer goes into its user: of two kernels one is left, the value between them is neither written nor read; where somebody
+// else wants it, the producer stays beside.
+static double gain_of_pair(const Prices *p, const HlInst *user, const HlInst *with) {
+  const HlCost a = hl_cost_inst_by(with, p->comps), b = hl_cost_inst_by(user, p->comps);
+  const EnvTraffic x = env_traffic(with, p->comps), y = env_traffic(user, p->comps);
+  const double apart = env_time(&p->times, with) + env_time(&p->times, user);
+  if (apart <= 0)
+    return 0;
+  const double rate = p->target->vector.of[HL_F32];
+  const double computing =
+      rate > 0 ? (a.flops + a.transcendentals + b.flops + b.transcendentals) / rate : 0;
+  const double between = reads_of(user, with);
+  const double bytes = x.read + y.written - shared_bytes(with, user) +
+                       (between < y.read ? y.read - between : 0);
+  const bool stays = !hl_one_user(with) || with == with->comp->root;
+  const double together = env_kernel_time(p->target, computing, bytes > 0 ? bytes : 0);
+  return apart - together - (stays ? env_time(&p->times, with) : 0);
+}
+
+static double gain_of(const Prices *p, const HlRewrite *r) {
+  const HlInst *inst = *r->with ? find_inst(p, r->comp, r->inst) : NULL;
+  const HlInst *with = inst ? find_inst(p, r->comp, r->with) : NULL;
+  if (!with || inst->comp->is_fusion)
+    return NAN;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (inst->operands[k] == with)
+      return gain_of_pair(p, inst, with);
+  return NAN;
+}
+
+// --- The list -----------------------------------------------------------------------------------
+
+static bool is_same(const HlRewrite *a, const HlRewrite *b) {
+  return strcmp(a->inst, b->inst) == 0 && strcmp(a->with, b->with) == 0 &&
+         strcmp(a->comp, b->comp) == 0 && strcmp(a->rule, b->rule) == 0 &&
+         strcmp(a->pass, b->pass) == 0;
+}
+
+static uint64_t text_hash(const char *text, uint64_t seed) {
+  return hl_hash_bytes(text, strlen(text), seed);
+}
+
+static bool is_new(Map *seen, const HlRewrite *r) {
+  const uint64_t hash =
+      text_hash(r->pass, text_hash(r->rule, text_hash(r->with, text_hash(r->inst, 1))));
+  MapWalk walk = map_walk(seen, hash);
+  for (const HlRewrite *other; (other = map_next_ptr(&walk));)
+    if (is_same(r, other))
+      return false;
+  map_add_ptr(seen, hash, r);
+  return true;
+}
+
+// The site of the instruction, made where it is met first.
+static int site_of(EnvChoices *c, Map *sites, const HlRewrite *r) {
+  const uint64_t hash = text_hash(r->comp, text_hash(r->inst, 2));
+  MapWalk walk = map_walk(sites, hash);
+  for (uint64_t k; (k = map_next(&walk));)
+    if (strcmp(c->site[k - 1].inst, r->inst) == 0 && strcmp(c->site[k - 1].comp, r->comp) == 0)
+      return (int)k - 1;
+  c->site[c->n_sites] = (HlEnvSite){.comp = r->comp, .inst = r->inst};
+  map_add(sites, hash, (uint64_t)++c->n_sites);
+  return c->n_sites - 1;
+}
+
+static int by_site(const void *a, const void *b) {
+  const HlEnvChoice *x = a, *y = b;
+  return x->site != y->site ? (x->site < y->site ? -1 : 1)
+                            : (x->option > y->option) - (x->option < y->option);
+}
+
+static void put_in_order(EnvChoices *c) {
+  if (c->n > 1)
+    qsort(c->at, (size_t)c->n, sizeof *c->at, by_site);
+  for (int k = 0; k < c->n; k++) {
+    HlEnvSite *site = &c->site[c->at[k].site];
+    if (site->n++ == 0)
+      site->first = k;
+  }
+}
+
+static void list_rewrites(EnvChoices *c, const HlModule *m, const HlTarget *target) {
+  int64_t n;
+  const HlRewrite *all = hl_engine_rewrites(c->engine, &n);
+  HlArena *scratch = hl_arena_new();
+  Map seen = {.arena = scratch}, sites = {.arena = scratch};
+  Prices prices;
+  prices_begin(&prices, scratch, m, target);
+  c->at = HL_ARRAY(c->arena, HlEnvChoice, n + 1);
+  c->site = HL_ARRAY(c->arena, HlEnvSite, n + 1);
+  int *options = HL_ARRAY(scratch, int, n + 1);
+  for (int64_t k = 0; k < n; k++) {
+    const HlRewrite *r = &all[k];
+    if (!is_new(&seen, r))
+      continue;
+    const int site = site_of(c, &sites, r);
+    c->at[c->n++] = (HlEnvChoice){.pass = r->pass,
+                                  .rule = r->rule,
+                                  .comp = r->comp,
+                                  .inst = r->inst,
+                                  .with = r->with,
+                                  .before = r->before ? r->before : "",
+                                  .after = r->after ? r->after : "",
+                                  .site = site,
+                                  .option = ++options[site],
+                                  .gain = gain_of(&prices, r)};
+  }
+  hl_arena_free(scratch);
+  put_in_order(c);
+}
+
+// The passes of the menu, as they are written.
+static bool list_menu(HlCx *cx, HlEnv *env, EnvChoices *c) {
+  const HlEnvOptions *o = &env->options;
+  const HlPipelineItem *all = hl_pipeline_parse(cx, c->arena, o->passes, o->pipelines, o->menu);
+  if (!all)
+    return false;
+  c->at = HL_ARRAY(c->arena, HlEnvChoice, all->n + 1);
+  c->site = HL_ARRAY(c->arena, HlEnvSite, all->n + 1);
+  for (int k = 0; k < all->n; k++) {
+    const HlPipelineItem *item = &all->items[k];
+    const char *name = item->args
+                           ? hl_arena_printf(c->arena, "%s{%s}", item->name, item->args)
+                           : item->name;
+    c->site[k] = (HlEnvSite){.comp = "", .inst = "", .first = k, .n = 1};
+    c->at[k] = (HlEnvChoice){.pass = name,
+                             .rule = "",
+                             .comp = "",
+                             .inst = "",
+                             .with = "",
+                             .before = "",
+                             .after = "",
+                             .site = k,
+                             .option = 1,
+                             .gain = NAN};
+    if (!item->pass)
+      return hl_error(cx, (HlPos){0}, "'%s' of the menu is no pass", item->name);
+  }
+  c->n = c->n_sites = all->n;
+  return true;
+}
+
+EnvChoices *env_choices_find(HlCx *cx, HlEnv *env) {
+  HlArena *arena = hl_arena_new();
+  EnvChoices *c = HL_NEW(arena, EnvChoices);
+  c->arena = arena;
+  atomic_init(&c->refs, 1);
+  bool ok = true;
+  if (env->options.actions == HL_ENV_PASSES) {
+    ok = list_menu(cx, env, c);
+  } else {
+    c->engine = env_run(cx, env, env->m, env->options.choose, &(HlEngineOptions){.dry = true});
+    ok = c->engine;
+    if (ok)
+      list_rewrites(c, env->m, env->options.target ? env->options.target : hl_target_none());
+  }
+  if (ok)
+    return c;
+  env_choices_unref(c);
+  return NULL;
+}
