@@ -12,7 +12,7 @@
 //   // HloModule m ...
 //
 // In a command %s is the file's name and %t a path for temporary files (in output, too, %t stands
-// for it); `hilo`, `hlo-opt` and `run_hlo_module` are the program under test. `bad-` starts the
+// for it); `hilo` and the names of other projects' tools that it answers to are the program under test. `bad-` starts the
 // name of a case that must fail. `#` may stand for `//`. A diagnostic on stderr that no ERR line
 // contains is a failure, as is an ERR line that no diagnostic fits; notes and progress are ignored.
 //
@@ -54,6 +54,11 @@ typedef struct Options {
   int timeout;
   char tmp[PATH_MAX];
 } Options;
+
+static const char *const program_names[] = {"hilo",           "hlo-opt",         "run_hlo_module",
+                                            "hlo_bridge",     "graph_converter", "graph_data_parallel_extender",
+                                            "graph_translator", "simulator",      "allreduce", "stencil"};
+enum { N_NAMES = sizeof program_names / sizeof program_names[0] };
 
 // --- text ----------------------------------------------------------------------------------------
 
@@ -242,10 +247,10 @@ static const char *diagnostic(const char *line, const Case *c) {
     word = strstr(line, "warning: ");
   if (!word || (word > line && word[-1] != ' '))
     return NULL;
-  const char *before[] = {base_name(c->path), "hilo", "hlo-opt", "run_hlo_module"};
-  for (int i = 0; i < 4; i++) {
-    size_t n = strlen(before[i]);
-    if (strncmp(line, before[i], n) == 0 && line[n] == ':')
+  for (int i = -1; i < N_NAMES; i++) {
+    const char *before = i < 0 ? base_name(c->path) : program_names[i];
+    size_t n = strlen(before);
+    if (strncmp(line, before, n) == 0 && line[n] == ':')
       return line + n + 1 + strspn(line + n + 1, " ");
   }
   return line;
@@ -519,7 +524,7 @@ static void make_folder(Options *o) {
   }
 }
 
-// The program under its three names, first in PATH, so that commands find it.
+// The program under its names, first in PATH, so that commands find it.
 static void make_bin(Options *o) {
   make_folder(o);
   char program[PATH_MAX], link[PATH_MAX + 32], path[3 * PATH_MAX];
@@ -528,9 +533,8 @@ static void make_bin(Options *o) {
     rmdir(o->tmp);
     exit(2);
   }
-  const char *names[] = {"hilo", "hlo-opt", "run_hlo_module"};
-  for (int i = 0; i < 3; i++) {
-    snprintf(link, sizeof link, "%s/%s", o->tmp, names[i]);
+  for (int i = 0; i < N_NAMES; i++) {
+    snprintf(link, sizeof link, "%s/%s", o->tmp, program_names[i]);
     if (symlink(program, link) != 0)
       perror(link);
   }

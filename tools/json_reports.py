@@ -120,6 +120,17 @@ passes cpu algsimp cse
 passes --rules
 targets
 targets cpu h100
+sim before.hlo typo.hlo nothing.hlo
+sim dir
+sim --bridge before.hlo -o step.pb
+sim --bridge two.hlo
+sim --convert graph.textproto
+sim --convert graph.textproto -o graph.pb --extend=4 --enforce-postorder
+sim --translate=ring.json graph.textproto
+sim --translate=ring.json graph.textproto -o graphs --processors=0,2
+sim --translate=ring.json graph.textproto --processors=9
+sim --alone graphs/graph.2.textproto --log log.csv
+sim --alone graph.textproto
 """
 
 PROGRAM = """func.func @main() -> tensor<3xi32> {
@@ -149,6 +160,14 @@ ENTRY main {
   ROOT x = f32[4] parameter(0)
 }
 """
+GRAPH = """processor_id: -1
+entry_subroutine {
+  subroutine_root_id: 1 execution_probability: 1 execution_count: 1
+  instructions { name: "all" opcode: "all-gather" instruction_id: 1 bytes_out: 48 communication_groups { group_ids: [0, 1, 2] } }
+}
+"""
+RING = """{"collective": {"all-gather": {"algorithm": "unidir-ring"}}, "protocol": {"sendrecv": {"algorithm": "push"}}}
+"""
 
 
 def prepare(hilo, folder):
@@ -156,7 +175,7 @@ def prepare(hilo, folder):
     with open(os.path.join(folder, "before.hlo")) as f:
         text = f.read()
     for name, content in (("typo.hlo", text.replace(" tanh(", " tahn(")), ("program.mlir", PROGRAM), ("checks.mlir", CHECKS),
-                          ("program.jaxpr", JAXPR), ("two.hlo", TWO), ("dir/a.hlo", text), ("dir/b.hlo", "HloModule b"), ("dir/notes.txt", "hello")):
+                          ("program.jaxpr", JAXPR), ("two.hlo", TWO), ("graph.textproto", GRAPH), ("ring.json", RING), ("dir/a.hlo", text), ("dir/b.hlo", "HloModule b"), ("dir/notes.txt", "hello")):
         os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
         with open(os.path.join(folder, name), "w") as f:
             f.write(content)

@@ -36,9 +36,16 @@ def body(help_text):
             yield from (escape(line.strip()), ".br") if line.startswith(" ") else (escape(line.strip()),)
 
 
-# Manual pages of the names under which the program is one of XLA's tools.
+# Manual pages of the names under which the program is one of XLA's tools, or of ParaGraph's.
 TOOLS = {"hlo-opt": "XLA's tool of that name: run passes over a module",
-         "run_hlo_module": "XLA's tool of that name: do a platform's passes keep results"}
+         "run_hlo_module": "XLA's tool of that name: do a platform's passes keep results",
+         "hlo_bridge": "ParaGraph's tool of that name: the graph of a module in HLO",
+         "graph_converter": "ParaGraph's tool of that name: write a graph in another form",
+         "graph_data_parallel_extender": "ParaGraph's tool of that name: change the number of replicas",
+         "graph_translator": "ParaGraph's tool of that name: a graph for each processor, with messages",
+         "simulator": "ParaGraph's tool of that name: run the graph of one processor",
+         "allreduce": "ParaGraph's generator of that name: a loop of work and an all-reduce",
+         "stencil": "ParaGraph's generator of that name: halos exchanged in a box of processors"}
 
 
 def page(name, meaning, help_text):

@@ -139,7 +139,7 @@ void cli_print_environment(bool xla_flags);
 // The commands, in the order --help shows them; each lives in cmd_<name>.c.
 #define CLI_COMMANDS(CMD) \
   CMD(check) CMD(convert) CMD(stats) CMD(diff) CMD(index) CMD(find) CMD(clean) CMD(view) \
-  CMD(extract) CMD(slice) CMD(reduce) CMD(bisect) CMD(run) CMD(opt) CMD(rewrite) CMD(replay) CMD(env) CMD(passes) CMD(targets) \
+  CMD(extract) CMD(slice) CMD(reduce) CMD(bisect) CMD(run) CMD(opt) CMD(rewrite) CMD(replay) CMD(env) CMD(passes) CMD(targets) CMD(sim) \
   CMD(history) CMD(explore) CMD(tour) CMD(bench) CMD(lsp) CMD(docs)
 #define CMD(name) extern const CliCommand cli_##name;
 CLI_COMMANDS(CMD)

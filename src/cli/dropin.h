@@ -1,4 +1,4 @@
-// cli/dropin.h: the program under the names of XLA's tools, with their flags and their output.
+// cli/dropin.h: the program under the names of other projects' tools, with their flags and their output.
 #ifndef CLI_DROPIN_H
 #define CLI_DROPIN_H
 
@@ -32,5 +32,14 @@ int dropin_flush(HlCx *cx);
 
 int dropin_hlo_opt(int argc, char **argv);
 int dropin_run_hlo_module(int argc, char **argv);
+
+// Under the names of ParaGraph's tools (sim/paragraph.c).
+int dropin_hlo_bridge(int argc, char **argv);
+int dropin_graph_converter(int argc, char **argv);
+int dropin_graph_extender(int argc, char **argv);
+int dropin_graph_translator(int argc, char **argv);
+int dropin_simulator(int argc, char **argv);
+int dropin_allreduce(int argc, char **argv);
+int dropin_stencil(int argc, char **argv);
 
 #endif

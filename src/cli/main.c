@@ -133,13 +133,20 @@ static int with_context(const CliCommand *command, int argc, char **argv) {
   return status;
 }
 
-// The names of XLA's tools that the program answers to.
+// The names of XLA's and ParaGraph's tools that the program answers to.
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
 } dropins[] = {
     {"hlo-opt", dropin_hlo_opt},
     {"run_hlo_module", dropin_run_hlo_module},
+    {"hlo_bridge", dropin_hlo_bridge},
+    {"graph_converter", dropin_graph_converter},
+    {"graph_data_parallel_extender", dropin_graph_extender},
+    {"graph_translator", dropin_graph_translator},
+    {"simulator", dropin_simulator},
+    {"allreduce", dropin_allreduce},
+    {"stencil", dropin_stencil},
 };
 
 static const char *base_name(const char *path) {

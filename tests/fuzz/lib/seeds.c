@@ -16,6 +16,7 @@
 #include "hilo/jaxpr.h"
 #include "hilo/npy.h"
 #include "hilo/opt.h"
+#include "hilo/sim_graph.h"
 #include "hilo/text.h"
 #include "hilo/tool.h"
 #include "hilo/view.h"
@@ -303,6 +304,28 @@ static void lsp_seeds(Out *out, Input *in) {
     add(out, in->bytes.at, in->bytes.n);
 }
 
+// Graphs that golden files are, and those of programs, of a processor and translated too.
+static void sim_graph_seeds(Out *out, Input *in) {
+  if (hl_sim_is_graph(in->bytes))
+    add(out, in->bytes.at, in->bytes.n);
+  for (int k = 0; k < in->file.n && out->n < 400; k++) {
+    HlSimGraph *graph = hl_sim_bridge(in->cx, in->file.modules[k], NULL);
+    HlBuf binary = {0}, text = {0};
+    if (graph) {
+      hl_sim_write(graph, HL_SIM_BINARY, &binary);
+      hl_sim_write(graph, HL_SIM_TEXT, &text);
+      HlSimGraph *one = hl_sim_individualize(in->cx, graph, 0, HL_SIM_PARAGRAPH);
+      add_buf(out, &binary);
+      hl_sim_write(one, HL_SIM_BINARY, &binary);
+      hl_sim_graph_free(one);
+    }
+    add_buf(out, &binary);
+    add_buf(out, &text);
+    hl_sim_graph_free(graph);
+    hl_cx_clear(in->cx);
+  }
+}
+
 typedef void SeedsFn(Out *out, Input *in);
 static const struct Kind {
   const char *target;
@@ -313,7 +336,8 @@ static const struct Kind {
              {"literal", literal_seeds},   {"flags", flags_seeds},
              {"history", history_seeds},   {"decisions", decisions_seeds},
              {"overlay", overlay_seeds},   {"exported", exported_seeds},
-             {"lsp", lsp_seeds},           {"compile_options", compile_options_seeds}};
+             {"lsp", lsp_seeds},           {"compile_options", compile_options_seeds},
+             {"sim_graph", sim_graph_seeds}};
 
 // --- Files --------------------------------------------------------------------------------------------------------
 

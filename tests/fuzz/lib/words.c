@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hilo/ir.h"
+#include "hilo/sim_graph.h"
 #include "jaxpr/lower.h"
 
 // clang-format off
@@ -74,6 +75,15 @@ static const char *const overlay_words[] = {"\"overlay\": 1", "\"before\":", "\"
                                             "\"change\":", "\"partner\":", "\"note\":", "\"fused\"", "\"new\"", "null", "\\u0000", "1e999"};
 static const char *const exported_words[] = {"ML\xefR", "cpu", "cuda", "b", "b + 1", "x", "device", "\xff\xff\xff\xff",
                                              "\x04", "\xfc\xff\xff\xff"};
+static const char *const sim_ops[] = {
+#define OP(id, text, kind) text,
+    HL_SIM_OPS(OP)
+#undef OP
+};
+static const char *const sim_words[] = {"name: ", "processor_id: ", "entry_subroutine { ", "subroutine_root_id: ", "execution_probability: ",
+                                        "execution_count: ", "instructions { ", "opcode: ", "instruction_id: ", "ops: ", "bytes_in: ", "bytes_out: ",
+                                        "seconds: ", "bonded_instruction_id: ", "communication_tag: ", "communication_groups { ", "group_ids: ",
+                                        "operand_ids: ", "inner_subroutines { "};
 // clang-format on
 
 enum { MOST_PRIMITIVES = 1024 };
@@ -109,6 +119,7 @@ static const FuzzClass of_history[] = {CLASS(history_words)};
 static const FuzzClass of_exported[] = {CLASS(exported_words)};
 static const FuzzClass of_decisions[] = {CLASS(decision_words)};
 static const FuzzClass of_overlay[] = {CLASS(overlay_words)};
+static const FuzzClass of_sim_graph[] = {CLASS(sim_ops), CLASS(sim_words)};
 #undef CLASS
 
 FuzzWords fuzz_words(const char *target) {
@@ -134,7 +145,8 @@ FuzzWords fuzz_words(const char *target) {
       ROW("exported", of_exported),
       ROW("decisions", of_decisions),
       ROW("overlay", of_overlay),
-      ROW("compile_options", of_flags)
+      ROW("compile_options", of_flags),
+      ROW("sim_graph", of_sim_graph)
 #undef ROW
   };
   for (int k = 0; k < HL_COUNT_OF(rows); k++)
