@@ -82,5 +82,7 @@ config|src/opt/loop/while_unroller.c|"unroll_factor"|an option of the pass
 config|src/opt/collective/collective_combiner.c|"is_spmd_generated"|the frontend attribute of that name
 config|src/spmd/partition_collective.c|"is_spmd_generated"|the same
 call|src/opt/expand/topk_decomposer.c|"TopK"|the rule's name
+call|src/rewrite/features/attrs.c|"cu|words of HloEnv's features, in its order
+call|src/rewrite/features/attrs.c|"__cu|the same
 word|src/opt/memory/host_offloading_prepare.c|"host"|a thread's name in the program
 ALLOW

@@ -293,8 +293,7 @@ static bool run_convert(Job *job) {
          form_write(job->cx, form, job->m, &options, &job->out);
 }
 
-bool hilo_core_convert(HiloCall *call, const HiloModule *m, const char *form,
-                       const char *options) {
+bool hilo_core_convert(HiloCall *call, const HiloModule *m, const char *form, const char *options) {
   return job_run(call, &(Job){.run = run_convert, .m = m, .text = form}, options);
 }
 

@@ -381,6 +381,7 @@ static bool run_time(Job *job) {
 
 bool hilo_core_time(HiloCall *call, const HiloModule *m, HiloProgram *program,
                     const int64_t *arrays, int64_t n, int64_t times, const char *options) {
-  Job job = {.run = run_time, .m = m, .program = program, .arrays = arrays, .n = n, .bytes = &times};
+  Job job = {
+      .run = run_time, .m = m, .program = program, .arrays = arrays, .n = n, .bytes = &times};
   return run(call, &job, options);
 }

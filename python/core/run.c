@@ -145,7 +145,7 @@ void hilo_core_program_free(HiloProgram *program) {
 
 struct HiloResults {
   int64_t n;
-  const HlLiteral **leaf;      // of the values, borrowed
+  const HlLiteral **leaf;  // of the values, borrowed
   int64_t n_values;
   HlLiteral **value;
 };

@@ -21,7 +21,8 @@ typedef struct Pair {
 typedef struct Parties {
   uint64_t inst, with;  // serials; 0: none
   size_t older;         // 1 + the last rewrite about the same instruction before; 0: none
-  int64_t met, made;    // the question in which it was last met, as one about an instruction and as one's origin
+  int64_t met,
+      made;  // the question in which it was last met, as one about an instruction and as one's origin
 } Parties;
 
 // An instruction as it is called now, or was when a rewrite was about it.
@@ -43,10 +44,10 @@ typedef struct Building {
   uint64_t first_serial;
   size_t first_touched;
   uint32_t first_comp;
-  bool own_layout;      // hl_keep_layout
+  bool own_layout;       // hl_keep_layout
   bool leaves_frontend;  // hl_leave_frontend
-  bool marked;          // the module had a schedule, which is dropped by what is built
-  HlEditMark mark;  // what to go back to then
+  bool marked;           // the module had a schedule, which is dropped by what is built
+  HlEditMark mark;       // what to go back to then
   VEC(Pair) also;
 } Building;
 
@@ -74,16 +75,16 @@ struct HlEngine {
   HlArena *scratch;  // of the passes, one after the other: its memory is fresh once
   VEC(HlStep) steps;
   VEC(HlRewrite) rewrites;
-  InstVec dead;      // scratch of erasing
+  InstVec dead;  // scratch of erasing
   Fuel *pass_fuel;
   int n_pass_fuel;
-  int64_t fuel;         // left; < 0: no limit
-  int64_t n_rewrites;   // asked and answered yes, in all
-  Change change;        // the change in place that is being made
-  bool failed;          // a pass broke a rule of the engine
-  bool started;         // the pass or pipeline that `start_at` names has been met in this module
-  bool ordered;         // a pass of this run has made an order of execution
-  bool broken;          // the result that `break_rule` asks for has been made wrong
+  int64_t fuel;        // left; < 0: no limit
+  int64_t n_rewrites;  // asked and answered yes, in all
+  Change change;       // the change in place that is being made
+  bool failed;         // a pass broke a rule of the engine
+  bool started;        // the pass or pipeline that `start_at` names has been met in this module
+  bool ordered;        // a pass of this run has made an order of execution
+  bool broken;         // the result that `break_rule` asks for has been made wrong
   HlModule *m;
   bool ops_known;             // `ops` holds since nothing has changed
   uint64_t ops[HL_OP_WORDS];  // which ops the module may have outside fusion bodies
@@ -93,19 +94,19 @@ struct HlEngine {
   int n_inside;               // pipelines under way inside passes
   int place, places;          // of the pass that comes next, as HlStep has them
   VEC(Watch *) watches;
-  Watch *watch;                  // of the pass that runs
-  SizeVec callers_know;          // by id of the computation: how much of its journal callers know of
-  InstVec found;                 // scratch of changes.c
-  PartiesVec parties;            // decide.c, of each rewrite: whom it was about
-  SizeVec about;                 // by serial: the newest rewrite about an instruction
+  Watch *watch;          // of the pass that runs
+  SizeVec callers_know;  // by id of the computation: how much of its journal callers know of
+  InstVec found;         // scratch of changes.c
+  PartiesVec parties;    // decide.c, of each rewrite: whom it was about
+  SizeVec about;         // by serial: the newest rewrite about an instruction
   AliasVec aliases, with_aliases;  // of decide.c: scratch
-  int64_t asked;                 // questions of decide.c so far
-  const HlDecision **decisions;  // of decide.c: by instruction; NULL: not sorted yet
-  bool *decided;                 // of each decision of the options: whether it has allowed something
+  int64_t asked;                   // questions of decide.c so far
+  const HlDecision **decisions;    // of decide.c: by instruction; NULL: not sorted yet
+  bool *decided;  // of each decision of the options: whether it has allowed something
   Building building;
   const PassCapture *capture;  // of a dry run; NULL
-  bool only_asks;     // whoever wants to make a change is told no
-  bool would_change;  // somebody has been
+  bool only_asks;              // whoever wants to make a change is told no
+  bool would_change;           // somebody has been
 };
 
 // Whether nothing has been built since hl_begin.

@@ -118,7 +118,8 @@ static int check_edges(const Program *p, const char *pass, const HlFeatures *f) 
     for (uint64_t e = f->graph_out_edge_offsets[k]; e < f->graph_out_edge_offsets[k + 1]; e++)
       if (f->out_edge_srcs[e] != k || f->out_edge_dsts[e] != (int64_t)f->graph_out_edge_indices[e])
         return blame(p, pass, "an edge does not lead where it says");
-    const int numbers = f->node_num_opcode_attrs[2 * k], slots = f->node_num_opcode_attrs[2 * k + 1];
+    const int numbers = f->node_num_opcode_attrs[2 * k],
+              slots = f->node_num_opcode_attrs[2 * k + 1];
     const int opcode = f->node_opcodes[k];
     if (opcode < HL_FEATURE_OPCODES && inst->op != HL_OP_SET_DIMENSION_SIZE &&
         (numbers != hl_feature_opcode_attrs[2 * opcode] ||
@@ -152,7 +153,8 @@ static int64_t choose(HlRng *rng, int round, const HlInst *node) {
                       : hl_rng_below(rng, node->n_operands);
 }
 
-static int check_selection(Program *p, const char *pass, HlModule *m, const char *before, int round) {
+static int check_selection(Program *p, const char *pass, HlModule *m, const char *before,
+                           int round) {
   HlRng rng = {p->seed * 100 + (uint64_t)round};
   HlArena *arena = hl_arena_new();
   int n, failures = 0;
@@ -194,7 +196,8 @@ static int check_alternatives(Program *p, const char *pass, HlModule *m, HlPropo
 
 // --- Applying -----------------------------------------------------------------------------------
 
-static int check_parts(Program *p, const char *pass, const HlModule *m, const HlProposals *proposals, int k) {
+static int check_parts(Program *p, const char *pass, const HlModule *m,
+                       const HlProposals *proposals, int k) {
   HlModule *old = hl_proposal_original(p->cx, m, proposals, k);
   HlModule *new = hl_proposal_replacement(p->cx, m, proposals, k);
   int failures = 0;
@@ -205,7 +208,8 @@ static int check_parts(Program *p, const char *pass, const HlModule *m, const Hl
   return failures;
 }
 
-static int check_applying(Program *p, const char *pass, HlModule *m, HlProposals *proposals, Count *count) {
+static int check_applying(Program *p, const char *pass, HlModule *m, HlProposals *proposals,
+                          Count *count) {
   const int n = hl_n_proposals(proposals);
   int64_t *which = calloc((size_t)n + 1, sizeof *which);
   HlRewriteStatus *status = calloc((size_t)n + 1, sizeof *status);
@@ -258,7 +262,9 @@ static int run_program(uint64_t seed, const char *only, Count *count) {
   if (program_new(&p, seed)) {
     count->modules++;
     for (int k = 0; k < hl_passes.n; k++)
-      if (only ? strcmp(only, hl_passes.at[k].name) == 0 : !passes_complain(hl_passes.at[k].name) && !passes_lose_devices(p.m, hl_passes.at[k].name))
+      if (only ? strcmp(only, hl_passes.at[k].name) == 0
+               : !passes_complain(hl_passes.at[k].name) &&
+                     !passes_lose_devices(p.m, hl_passes.at[k].name))
         failures += run_pass(&p, hl_passes.at[k].name, count);
   }
   program_free(&p);
@@ -274,9 +280,10 @@ static void test_alternatives(void **state) {
   int failures = 0;
   for (uint64_t seed = first_seed; seed < first_seed + (uint64_t)n_seeds; seed++)
     failures += run_program(seed, only_pass, &count);
-  printf("%lld modules, %lld dry runs, %lld proposals, %lld alternatives, %lld selections, %lld rewrites applied\n",
-         (long long)count.modules, (long long)count.runs, (long long)count.offers, (long long)count.nodes,
-         (long long)count.selections, (long long)count.applied);
+  printf("%lld modules, %lld dry runs, %lld proposals, %lld alternatives, %lld selections, %lld "
+         "rewrites applied\n",
+         (long long)count.modules, (long long)count.runs, (long long)count.offers,
+         (long long)count.nodes, (long long)count.selections, (long long)count.applied);
   assert_int_equal(failures, 0);
   assert_true(only_pass || (count.offers > 100 && count.selections > 50 && count.applied > 50));
 }
@@ -300,6 +307,7 @@ int main(int argc, char **argv) {
     first_seed = strtoull(argv[2], NULL, 10);
     only_pass = argc > 3 ? argv[3] : NULL;
   }
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_opcodes), cmocka_unit_test(test_alternatives)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_opcodes),
+                                     cmocka_unit_test(test_alternatives)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,8 +104,10 @@ static void several_results(void **state) {
   const HlInst *first = root->operands[0], *second = root->operands[1];
   assert_int_equal(first->op, HL_OP_ALTERNATIVES);
   assert_int_equal(second->op, HL_OP_ALTERNATIVES);
-  assert_ptr_equal(first->operands[1]->operands[0], second->operands[1]->operands[0]);  // one fusion
-  assert_ptr_equal(find(&c, "c")->operands[0], find(&c, "p"));  // is no reader of what it is part of
+  assert_ptr_equal(first->operands[1]->operands[0],
+                   second->operands[1]->operands[0]);  // one fusion
+  assert_ptr_equal(find(&c, "c")->operands[0],
+                   find(&c, "p"));  // is no reader of what it is part of
   select_all(&c, 1);
   assert_null(find(&c, "p"));
   close_case(&c);
@@ -132,9 +134,10 @@ static void applied_in_order(void **state) {
 // A replacement that is there already, and one for some of the readers only in another computation.
 static void known_values(void **state) {
   (void)state;
-  Case c = open_case("HloModule m\nENTRY main {\n  x = f32[4]{0} parameter(0)\n  a = f32[4]{0} negate(x)\n"
-                     "  b = f32[4]{0} negate(x)\n  ROOT s = f32[4]{0} subtract(a, b)\n}\n",
-                     "cse");
+  Case c = open_case(
+      "HloModule m\nENTRY main {\n  x = f32[4]{0} parameter(0)\n  a = f32[4]{0} negate(x)\n"
+      "  b = f32[4]{0} negate(x)\n  ROOT s = f32[4]{0} subtract(a, b)\n}\n",
+      "cse");
   assert_int_equal(hl_n_proposals(c.proposals), 1);
   assert_true(hl_proposal(c.proposals, 0).is_known);
   assert_int_equal(hl_alternatives_make(c.cx, c.m, c.proposals), 1);
@@ -157,18 +160,20 @@ static void decisions_are_checked(void **state) {
   assert_false(hl_alternatives_decide(c.cx, c.m, 2, (const int64_t[]){a, 0, b, 2}));
   assert_false(hl_alternatives_decide(c.cx, c.m, 2, (const int64_t[]){a, 0, f.node_uids[b], 0}));
   hl_cx_clear(c.cx);
-  assert_true(hl_alternatives_decide(c.cx, c.m, 2, (const int64_t[]){f.node_uids[b], 0, f.node_uids[a], 1}));
+  assert_true(hl_alternatives_decide(c.cx, c.m, 2,
+                                     (const int64_t[]){f.node_uids[b], 0, f.node_uids[a], 1}));
   hl_features_free(&f);
   close_case(&c);
 }
 
 static void pruning(void **state) {
   (void)state;
-  Case c = open_case("HloModule m\nf {\n  p = f32[4]{0} parameter(0)\n  q = f32[4]{0} parameter(1)\n"
-                     "  d = f32[4]{0} abs(q)\n  ROOT r = f32[4]{0} negate(p)\n}\nENTRY main {\n"
-                     "  x = f32[4]{0} parameter(0)\n  y = f32[4]{0} floor(x)\n"
-                     "  ROOT z = f32[4]{0} fusion(x, y), kind=kLoop, calls=f\n}\n",
-                     "dce");
+  Case c =
+      open_case("HloModule m\nf {\n  p = f32[4]{0} parameter(0)\n  q = f32[4]{0} parameter(1)\n"
+                "  d = f32[4]{0} abs(q)\n  ROOT r = f32[4]{0} negate(p)\n}\nENTRY main {\n"
+                "  x = f32[4]{0} parameter(0)\n  y = f32[4]{0} floor(x)\n"
+                "  ROOT z = f32[4]{0} fusion(x, y), kind=kLoop, calls=f\n}\n",
+                "dce");
   const uint64_t hash = hl_dag_hash(c.m);
   hl_prune(c.m);
   assert_true(hl_verify(c.cx, c.m, NULL));
@@ -180,7 +185,8 @@ static void pruning(void **state) {
 
 static void normal_args(void **state) {
   (void)state;
-  Case c = open_case("HloModule m\nENTRY main {\n  x = f64[3]{0} parameter(0)\n  ROOT y = s32[2]{0} parameter(1)\n}\n",
+  Case c = open_case("HloModule m\nENTRY main {\n  x = f64[3]{0} parameter(0)\n  ROOT y = "
+                     "s32[2]{0} parameter(1)\n}\n",
                      "dce");
   const double expected[] = {0.26112290686687711, 0.057052101697761579, 1.8345837359925585};
   HlLiteral *args[2];
@@ -194,10 +200,12 @@ static void normal_args(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(overlapping_rewrites), cmocka_unit_test(several_results),
-      cmocka_unit_test(applied_in_order),     cmocka_unit_test(known_values),
-      cmocka_unit_test(decisions_are_checked), cmocka_unit_test(pruning),
-      cmocka_unit_test(normal_args)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(overlapping_rewrites),
+                                     cmocka_unit_test(several_results),
+                                     cmocka_unit_test(applied_in_order),
+                                     cmocka_unit_test(known_values),
+                                     cmocka_unit_test(decisions_are_checked),
+                                     cmocka_unit_test(pruning),
+                                     cmocka_unit_test(normal_args)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

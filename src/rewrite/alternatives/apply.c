@@ -58,9 +58,9 @@ typedef struct Applier {
   HlArena *arena;
   Builder builder;
   Reach reach;
-  Map changed;     // edges: 1 + the rewrite that has changed it
-  bool *applied;   // by number of the proposal
-  InstList rest;   // what may be dead now
+  Map changed;    // edges: 1 + the rewrite that has changed it
+  bool *applied;  // by number of the proposal
+  InstList rest;  // what may be dead now
 } Applier;
 
 static bool is_free(Applier *a, const Offer *offer, const uint64_t *edges, int n) {
@@ -131,7 +131,8 @@ bool hl_proposals_apply(HlCx *cx, HlModule *m, HlProposals *p, int n, const int6
     return hl_error(cx, (HlPos){0}, "the proposals are spent: some have been applied");
   for (int k = 0; k < n; k++)
     if (which[k] < 0 || which[k] >= p->offers.n)
-      return hl_error(cx, (HlPos){0}, "there is no proposal %" PRId64 ": there are %d", which[k], p->offers.n);
+      return hl_error(cx, (HlPos){0}, "there is no proposal %" PRId64 ": there are %d", which[k],
+                      p->offers.n);
   HlArena *arena = hl_arena_new();
   Applier a = {.p = p, .arena = arena, .reach.arena = arena, .changed.arena = arena};
   a.applied = HL_ARRAY(arena, bool, p->offers.n + 1);

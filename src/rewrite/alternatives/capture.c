@@ -48,19 +48,20 @@ typedef struct Capture {
   HlModule *m;
   uint64_t first_serial;
   uint32_t first_comp;
-  Was **was;          // by id of the computation and of the instruction; NULL: a fusion's body
-  HlInst **root;      // by id of the computation
-  uint32_t **place;   // 1 + its place in `touched`, by id of the computation and of the instruction; 0: it is not there
+  Was **was;      // by id of the computation and of the instruction; NULL: a fusion's body
+  HlInst **root;  // by id of the computation
+  uint32_t **
+      place;  // 1 + its place in `touched`, by id of the computation and of the instruction; 0: it is not there
   // Of the rewrite at hand:
   HlComp *home;
-  bool *is_dirty;     // by id of the computation: it was edited, or calls one that was
+  bool *is_dirty;  // by id of the computation: it was edited, or calls one that was
   VEC(HlComp *) dirty;
   VEC(Touched) touched;
   VEC(Exchange) exchanges;
   VEC(HlInst *) todo;
-  Map staged;         // by instruction of the home: its like in the stage
-  Map opened;         // instructions whose operands are being staged: one that meets itself depends on itself
-  bool fits;          // all that it changes can be offered
+  Map staged;  // by instruction of the home: its like in the stage
+  Map opened;  // instructions whose operands are being staged: one that meets itself depends on itself
+  bool fits;  // all that it changes can be offered
   int rewrite;
 } Capture;
 
@@ -75,16 +76,17 @@ static void note_inst(Capture *c, Was *was, HlInst *inst) {
   HlComp **calls = HL_ARRAY(arena, HlComp *, inst->n_calls + 1);
   for (int k = 0; k < inst->n_calls; k++)
     calls[k] = inst->calls[k].comp;
-  *was = (Was){.inst = inst,
-               .operands = hl_arena_copy(arena, inst->operands, sizeof(HlInst *) * inst->n_operands),
-               .attrs = hl_arena_copy(arena, inst->attrs, sizeof(HlAttr) * inst->n_attrs),
-               .calls = calls,
-               .shape = inst->shape,
-               .n_operands = inst->n_operands,
-               .n_attrs = inst->n_attrs,
-               .n_calls = inst->n_calls,
-               .n_preds = inst->control ? inst->control->n_preds : 0,
-               .n_succs = inst->control ? inst->control->n_succs : 0};
+  *was =
+      (Was){.inst = inst,
+            .operands = hl_arena_copy(arena, inst->operands, sizeof(HlInst *) * inst->n_operands),
+            .attrs = hl_arena_copy(arena, inst->attrs, sizeof(HlAttr) * inst->n_attrs),
+            .calls = calls,
+            .shape = inst->shape,
+            .n_operands = inst->n_operands,
+            .n_attrs = inst->n_attrs,
+            .n_calls = inst->n_calls,
+            .n_preds = inst->control ? inst->control->n_preds : 0,
+            .n_succs = inst->control ? inst->control->n_succs : 0};
 }
 
 static void note_module(Capture *c) {
@@ -333,8 +335,8 @@ static bool is_offered(const HlProposals *p, const Offer *offer) {
   MapWalk walk = map_walk(&p->offer_by_hash, offer->hash);
   for (uint64_t at; (at = map_next(&walk)) != 0;) {
     const Offer *other = &p->offers.at[at - 1];
-    if (at > (uint64_t)p->offers.n || other->old != offer->old || other->by != offer->by || other->stage != offer->stage ||
-        other->n_uses != offer->n_uses)
+    if (at > (uint64_t)p->offers.n || other->old != offer->old || other->by != offer->by ||
+        other->stage != offer->stage || other->n_uses != offer->n_uses)
       continue;
     int k = 0;
     while (k < offer->n_uses && other->use[k].user == offer->use[k].user &&
@@ -490,12 +492,14 @@ static void show(void *user, const PassShown *shown) {
 
 bool capture_run(HlProposals *p, const char *pipeline, const HlProposeOptions *options) {
   const HlEngineOptions how = {.passes = options && options->passes ? options->passes : &hl_passes,
-                               .pipelines = options && options->pipelines ? options->pipelines : &hl_pipelines,
+                               .pipelines = options && options->pipelines ? options->pipelines
+                                                                          : &hl_pipelines,
                                .target = options ? options->target : NULL,
                                .release = options ? options->release : HL_XLA_UNTOLD,
                                .tuning = options ? options->tuning : NULL,
                                .dry = true};
-  Capture c = {.p = p, .m = p->m, .first_serial = p->m->next_serial, .first_comp = p->m->next_comp_id};
+  Capture c = {
+      .p = p, .m = p->m, .first_serial = p->m->next_serial, .first_comp = p->m->next_comp_id};
   HlEngine *engine = hl_engine_new(p->cx, &how);
   if (!engine)
     return false;

@@ -25,7 +25,7 @@ typedef struct Maker {
   HlArena *arena;  // scratch
   Builder builder;
   VEC(Group) groups;
-  Map group_of;    // 1 + the number, by the value, until they are sorted
+  Map group_of;  // 1 + the number, by the value, until they are sorted
   Reach reach;
   int n_made;
 } Maker;
@@ -183,7 +183,7 @@ static void make_group(Maker *maker, const Group *group, Reader *readers, int n)
     if (offer->n_uses < n)
       n_classes = split_classes(maker, offer, readers, n, n_classes);
   }
-  for (int class = 0; class < n_classes && n > 0; class++)
+  for (int class = 0; class < n_classes && n > 0; class ++)
     make_node(maker, group, readers, n, class);
   hl_arena_release(maker->arena, mark);
 }
@@ -199,7 +199,8 @@ static void copy_dead(Maker *maker, InstList *out) {
       HlInst *known = p->stage[c]->known.at[k];
       if (known->first_use || known == known->comp->root || known->op == HL_OP_PARAMETER)
         continue;
-      HlInst *copy = hl_inst_copy(known->comp, known, NULL, (int)known->n_operands, known->operands);
+      HlInst *copy =
+          hl_inst_copy(known->comp, known, NULL, (int)known->n_operands, known->operands);
       p->stage[c]->known.at[k] = copy;
       vec_push_in(maker->arena, out, copy);
     }

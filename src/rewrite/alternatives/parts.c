@@ -11,7 +11,7 @@ typedef struct Part {
   const HlProposals *p;  // whose store instructions may be of; NULL
   HlModule *to;
   HlComp *entry;
-  Map like;              // instructions of the part by those they are copies of
+  Map like;                  // instructions of the part by those they are copies of
   VEC(const HlComp *) from;  // computations that are called, and their copies
   VEC(HlComp *) comps;
   int n_params;

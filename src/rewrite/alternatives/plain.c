@@ -11,8 +11,8 @@
 
 static bool can_be_plain(const HlInst *call) {
   if (!hl_is_call(call, HL_CALL_CONV) || call->n_operands != 2 || !hl_shape_is_tuple(call->shape) ||
-      call->shape->rank < 1 || !hl_shape_is_array(call->shape->element[0]) || hl_has_control(call) ||
-      call == call->comp->root)
+      call->shape->rank < 1 || !hl_shape_is_array(call->shape->element[0]) ||
+      hl_has_control(call) || call == call->comp->root)
     return false;
   for (const HlUse *use = call->first_use; use; use = use->next)
     if (use->user->op != HL_OP_GET_TUPLE_ELEMENT || hl_attr_int(use->user, HL_A_INDEX) != 0 ||

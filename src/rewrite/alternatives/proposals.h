@@ -35,9 +35,9 @@ typedef struct Offer {
   int rewrite;
   const char *pass, *rule, *inst_name, *with, *comp_name;
   Stage *stage;
-  HlInst *old;    // of the module
-  HlInst *by;     // of the stage; a parameter: what it stands for
-  Use *use;       // that would read it
+  HlInst *old;  // of the module
+  HlInst *by;   // of the stage; a parameter: what it stands for
+  Use *use;     // that would read it
   int n_uses;
   int n_made, n_inside;
   uint64_t hash;  // of old, by and uses
@@ -57,7 +57,7 @@ struct HlProposals {
   Map known;          // instructions of stages by what they are
   Map calls;          // Calls by instruction of the store
   HlProposeCounts counts;
-  bool is_made;       // they are in the module
+  bool is_made;  // they are in the module
 };
 
 // store.c: a store with nothing in it.
@@ -71,7 +71,8 @@ HlInst *store_add(HlProposals *p, Stage *stage, const HlInst *inst, HlInst *cons
                   bool (*is_old)(void *user, const HlComp *comp), void *user);
 const Calls *store_calls(const HlProposals *p, const HlInst *inst);  // NULL: none
 // How many instructions a value of the stage consists of, and how many lie in the bodies of its fusions.
-void store_count(const HlProposals *p, const Stage *stage, const HlInst *by, int *n_made, int *n_inside);
+void store_count(const HlProposals *p, const Stage *stage, const HlInst *by, int *n_made,
+                 int *n_inside);
 
 // capture.c: runs the pipeline and notes what it offers.
 bool capture_run(HlProposals *p, const char *pipeline, const HlProposeOptions *options);
@@ -89,14 +90,15 @@ HlInst *builder_build(Builder *b, const Stage *stage, HlInst *by);
 // Of one computation: what depends on what.
 typedef struct Reach {
   HlArena *arena;
-  uint32_t *seen, *target, n_ids;  // by id: the round in which it was met, and in which it was a target
+  uint32_t *seen, *target,
+      n_ids;  // by id: the round in which it was met, and in which it was a target
   uint32_t round;
-  uint64_t least;                  // no target stands before this place
+  uint64_t least;  // no target stands before this place
   VEC(HlInst *) stack;
 } Reach;
 void reach_begin(Reach *r, const HlComp *comp);  // no targets
 void reach_target(Reach *r, const HlInst *on);
-bool reach_any(Reach *r, HlInst *from);          // it is a target or depends on one
+bool reach_any(Reach *r, HlInst *from);  // it is a target or depends on one
 
 // region.c: the instructions of the module that a proposal is about: the value that is replaced, and what lies between it and what
 // its replacement reads. In the arena, operands first.

@@ -2,7 +2,8 @@
 
 #include "rewrite/alternatives/proposals.h"
 
-HlProposals *hl_propose(HlCx *cx, HlModule *m, const char *pipeline, const HlProposeOptions *options) {
+HlProposals *hl_propose(HlCx *cx, HlModule *m, const char *pipeline,
+                        const HlProposeOptions *options) {
   HlArena *arena = hl_arena_new();
   HlProposals *p = HL_NEW(arena, HlProposals);
   *p = (HlProposals){.cx = cx, .arena = arena, .m = m};

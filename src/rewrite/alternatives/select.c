@@ -136,7 +136,8 @@ static bool check(HlCx *cx, HlArena *arena, int n_all, HlInst *const *all, int n
     if (seen == 0)
       return hl_error(cx, (HlPos){0}, "decision %d is about no alternatives of the module", k);
     if (seen == 2)
-      return hl_error(cx, (HlPos){0}, "there are two decisions about %s", choice[k].inst->name->text);
+      return hl_error(cx, (HlPos){0}, "there are two decisions about %s",
+                      choice[k].inst->name->text);
     if (choice[k].operand < 0 || choice[k].operand >= choice[k].inst->n_operands)
       return hl_error(cx, (HlPos){0}, "%s has %u operands, but number %" PRId64 " was chosen",
                       choice[k].inst->name->text, choice[k].inst->n_operands, choice[k].operand);
@@ -218,12 +219,15 @@ static bool decide(HlCx *cx, HlArena *arena, HlModule *m, int64_t n, const int64
   Map place;
   HlInst **all = hl_alternatives(arena, m, &n_all);
   if (n != n_all)
-    return hl_error(cx, (HlPos){0}, "there are %d alternatives, but %" PRId64 " decisions", n_all, n);
+    return hl_error(cx, (HlPos){0}, "there are %d alternatives, but %" PRId64 " decisions", n_all,
+                    n);
   int64_t *index = node_indices(arena, m, n_all), *uid = HL_ARRAY(arena, int64_t, n_all + 1);
   for (int k = 0; k < n_all; k++)
     uid[k] = hl_uid(all[k]);
   if (!is_set(arena, n_all, index, rows, &place) && !is_set(arena, n_all, uid, rows, &place))
-    return hl_error(cx, (HlPos){0}, "the decisions name neither the indices of all alternatives, each once, nor their uids");
+    return hl_error(
+        cx, (HlPos){0},
+        "the decisions name neither the indices of all alternatives, each once, nor their uids");
   HlSelection *choice = HL_ARRAY(arena, HlSelection, n_all + 1);
   for (int k = 0; k < n_all; k++)
     choice[k] = (HlSelection){all[map_get(&place, (uint64_t)rows[2 * k]) - 1], rows[2 * k + 1]};

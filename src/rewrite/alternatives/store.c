@@ -33,9 +33,9 @@ HlInst *store_stand_in(HlProposals *p, Stage *stage, HlInst *known) {
   HlInst **at = &stage->stands_for[known->id];
   if (*at)
     return *at;
-  *at = hl_parameter_new(stage->comp, stage->known.n,
-                         hl_shape_intern(p->store->shapes, known->shape),
-                         hl_sym(p->store, known->name->text));
+  *at =
+      hl_parameter_new(stage->comp, stage->known.n, hl_shape_intern(p->store->shapes, known->shape),
+                       hl_sym(p->store, known->name->text));
   vec_push_in(p->arena, &stage->known, known);
   return *at;
 }
@@ -83,7 +83,8 @@ static uint64_t inst_hash(const HlInst *inst, int n, HlInst *const *operands, co
 static uint64_t body_hash(const HlProposals *p, const HlComp *comp) {
   uint64_t h = comp->n_insts;
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
-    h = hl_hash_mix(h, inst_hash(inst, (int)inst->n_operands, inst->operands, store_calls(p, inst)));
+    h = hl_hash_mix(h,
+                    inst_hash(inst, (int)inst->n_operands, inst->operands, store_calls(p, inst)));
   return hl_hash_mix(h, comp->root->id);
 }
 
@@ -226,9 +227,9 @@ static HlInst *find(const HlProposals *p, const Stage *stage, const HlInst *like
                     HlInst *const *operands, const Calls *calls, uint64_t hash) {
   MapWalk walk = map_walk(&p->known, hash);
   for (HlInst *inst; (inst = map_next_ptr(&walk));) {
-    if (inst->comp != stage->comp || inst->op != like->op ||
-        inst->n_operands != like->n_operands || !hl_shape_equal(inst->shape, like->shape) ||
-        !attrs_equal(inst, like) || !calls_equal(p, store_calls(p, inst), calls))
+    if (inst->comp != stage->comp || inst->op != like->op || inst->n_operands != like->n_operands ||
+        !hl_shape_equal(inst->shape, like->shape) || !attrs_equal(inst, like) ||
+        !calls_equal(p, store_calls(p, inst), calls))
       continue;
     uint32_t k = 0;
     while (k < inst->n_operands && inst->operands[k] == operands[k])

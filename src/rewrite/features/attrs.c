@@ -116,13 +116,18 @@ static int compare(const HlInst *inst, Writer *w) {
 }
 
 static int custom_call(const HlInst *inst, Writer *w) {
-  static const char *const targets[] = {
-      "__cublas$gemm",           "__cublas$triangularSolve",
-      "__cudnn$convBackwardFilter", "__cudnn$convBackwardInput",
-      "__cudnn$convBiasActivationForward", "__cudnn$convForward",
-      "cublas_trsm_batched",     "cuda_lu_pivots_to_permutation",
-      "cuda_threefry2x32",       "cusolver_getrf",
-      "cusolver_potrf",          "cusolver_syevd"};
+  static const char *const targets[] = {"__cublas$gemm",
+                                        "__cublas$triangularSolve",
+                                        "__cudnn$convBackwardFilter",
+                                        "__cudnn$convBackwardInput",
+                                        "__cudnn$convBiasActivationForward",
+                                        "__cudnn$convForward",
+                                        "cublas_trsm_batched",
+                                        "cuda_lu_pivots_to_permutation",
+                                        "cuda_threefry2x32",
+                                        "cusolver_getrf",
+                                        "cusolver_potrf",
+                                        "cusolver_syevd"};
   const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
   int k = 0;
   while (k < HL_COUNT_OF(targets) && strcmp(targets[k], target) != 0)

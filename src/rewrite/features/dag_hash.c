@@ -58,7 +58,8 @@ static uint64_t shape_hash(const Dag *d, const HlShape *shape) {
     return h;
   }
   for (int k = 0; k < shape->rank; k++)
-    h = mix(h, (uint64_t)shape->dim[k] ^ (shape->dynamic && shape->dynamic[k] ? (uint64_t)1 << 63 : 0));
+    h = mix(h, (uint64_t)shape->dim[k] ^
+                   (shape->dynamic && shape->dynamic[k] ? (uint64_t)1 << 63 : 0));
   if (!shape->layout)
     return h;
   h = ints_hash(shape->layout->minor_to_major, h);
@@ -161,12 +162,15 @@ static uint64_t struct_hash(const Dag *d, HlAttrKind kind, const void *at) {
   case HL_KIND_OF_LITERAL: return literal_hash(d, at);
   case HL_KIND_OF_DOMAIN: {
     const HlDomain *domain = at;
-    return mix(mix(sym_hash(domain->kind), sharding_hash(domain->entry)), sharding_hash(domain->exit));
+    return mix(mix(sym_hash(domain->kind), sharding_hash(domain->entry)),
+               sharding_hash(domain->exit));
   }
   case HL_KIND_OF_SPARSITY:
-    return mix(sparsity_hash(&((const HlSparsity *)at)->lhs), sparsity_hash(&((const HlSparsity *)at)->rhs));
+    return mix(sparsity_hash(&((const HlSparsity *)at)->lhs),
+               sparsity_hash(&((const HlSparsity *)at)->rhs));
   case HL_KIND_OF_SCALES:
-    return mix(scales_hash(&((const HlScales *)at)->lhs), scales_hash(&((const HlScales *)at)->rhs));
+    return mix(scales_hash(&((const HlScales *)at)->lhs),
+               scales_hash(&((const HlScales *)at)->rhs));
   case HL_KIND_OF_ACCURACY: return accuracy_hash(at);
   case HL_KIND_OF_SHARDING: return sharding_hash(at);
   case HL_KIND_OF_DICT:
@@ -307,10 +311,9 @@ static void hash_one(const Dag *d, Frame *frame, uint64_t body) {
   const HlInst *inst = frame->next;
   const int64_t number = inst->op == HL_OP_PARAMETER ? hl_parameter_number(inst) : -1;
   const HlCall *call = frame->comp->first_call;
-  frame->own[inst->id] =
-      frame->params && number >= 0 && number < call->caller->n_operands
-          ? frame->params[number]
-          : inst_hash(d, frame->own, inst, body);
+  frame->own[inst->id] = frame->params && number >= 0 && number < call->caller->n_operands
+                             ? frame->params[number]
+                             : inst_hash(d, frame->own, inst, body);
   frame->next = inst->next;
 }
 

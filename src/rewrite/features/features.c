@@ -34,18 +34,18 @@ typedef struct Graph {
   HlArena *arena;
   const HlModule *m;
   HlFeatures *f;
-  HlComp **comp;      // by gid
-  int32_t *gid;       // by id of the computation
-  int32_t **node_of;  // by its id and the instruction's
+  HlComp **comp;        // by gid
+  int32_t *gid;         // by id of the computation
+  int32_t **node_of;    // by its id and the instruction's
   const HlInst **inst;  // by node
-  int32_t *seen;      // by node: 1 + the node whose edges have met it
+  int32_t *seen;        // by node: 1 + the node whose edges have met it
   int64_t n_nodes;
   bool inlines;
-  bool *is_inlined;   // by node: edges lead into what it calls
-  Extra *extra;       // by `to`, and again by `from`, each in order
+  bool *is_inlined;  // by node: edges lead into what it calls
+  Extra *extra;      // by `to`, and again by `from`, each in order
   int64_t n_extra;
   int64_t *first_to, *first_from;  // by node: where its ones begin
-  int64_t *by_from;   // numbers of extra edges
+  int64_t *by_from;                // numbers of extra edges
 } Graph;
 
 static int32_t node_of(const Graph *g, const HlInst *inst) {
@@ -206,8 +206,8 @@ static int64_t users(Graph *g, int64_t node, uint64_t *out) {
       n++;
     }
   }
-  for (int64_t k = g->inlines ? g->first_from[node] : 0;
-       g->inlines && k < g->first_from[node + 1]; k++) {
+  for (int64_t k = g->inlines ? g->first_from[node] : 0; g->inlines && k < g->first_from[node + 1];
+       k++) {
     const int32_t to = g->extra[g->by_from[k]].to;
     if (meets(g, node, to)) {
       if (out)
@@ -295,8 +295,10 @@ static bool write_nodes(HlCx *cx, Graph *g) {
     const int32_t gid = g->gid[comp->id];
     const int64_t uid = hl_uid(inst);
     if (uid > INT32_MAX)
-      return hl_error_kind(cx, HL_LIMIT, hl_pos(inst), "too many instructions were made: the number of '%s' takes more than 31 bits",
-                           inst->name->text);
+      return hl_error_kind(
+          cx, HL_LIMIT, hl_pos(inst),
+          "too many instructions were made: the number of '%s' takes more than 31 bits",
+          inst->name->text);
     f->node_uids[k] = (int32_t)uid;
     f->node_gids[k] = (uint64_t)gid;
     f->node_fused_comp_ids[k] = inst->n_calls > 0 ? (uint64_t)g->gid[inst->calls[0].comp->id] : 0;
@@ -392,8 +394,9 @@ static void write_in_edges(Graph *g) {
 
 static void write_out_edges(Graph *g) {
   HlFeatures *f = g->f;
-  const Edges e = {f->out_edge_uids,    f->out_edge_srcs,        f->out_edge_dsts,  f->out_edge_dims,
-                   f->out_edge_layouts, f->out_edge_lehmercodes, f->out_edge_types, f->out_edge_dtypes};
+  const Edges e = {f->out_edge_uids,  f->out_edge_srcs,    f->out_edge_dsts,
+                   f->out_edge_dims,  f->out_edge_layouts, f->out_edge_lehmercodes,
+                   f->out_edge_types, f->out_edge_dtypes};
   int64_t at = 0;
   for (int64_t k = 0; k < g->n_nodes; k++) {
     const int64_t n = users(g, k, f->graph_out_edge_indices + at);
@@ -418,7 +421,8 @@ static void mark_greatest(const int64_t *size, uint8_t *out, int64_t n) {
 static bool fill(HlCx *cx, Graph *g) {
   g->n_nodes = hl_count_instructions(g->m);
   if (g->n_nodes >= INT32_MAX)
-    return hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "the module has too many instructions for features");
+    return hl_error_kind(cx, HL_LIMIT, (HlPos){0},
+                         "the module has too many instructions for features");
   order_nodes(g);
   if (g->inlines)
     inline_calls(g);
@@ -437,7 +441,8 @@ static bool fill(HlCx *cx, Graph *g) {
   return true;
 }
 
-bool hl_features_fill(HlCx *cx, const HlModule *m, const HlFeatureOptions *options, HlFeatures *out) {
+bool hl_features_fill(HlCx *cx, const HlModule *m, const HlFeatureOptions *options,
+                      HlFeatures *out) {
   HlArena *arena = hl_cx_scratch(cx);
   const HlMark mark = hl_arena_mark(arena);
   Graph g = {.arena = arena, .m = m, .f = out, .inlines = options && options->inline_fused_comp};

@@ -3,7 +3,9 @@
 
 #include "rewrite/features/features.h"
 
-enum { LATER = 1000 };  // and more: an op that has no number in the list; it is then no part of the contract
+enum {
+  LATER = 1000
+};  // and more: an op that has no number in the list; it is then no part of the contract
 
 // One more than the number of each, by HlOp.
 static const uint16_t numbers[HL_OP_COUNT] = {
