@@ -85,4 +85,9 @@ call|src/opt/expand/topk_decomposer.c|"TopK"|the rule's name
 call|src/rewrite/features/attrs.c|"cu|words of HloEnv's features, in its order
 call|src/rewrite/features/attrs.c|"__cu|the same
 word|src/opt/memory/host_offloading_prepare.c|"host"|a thread's name in the program
+machine|src/sim/net/astra.c|hl_target_find("h100")|ASTRA-sim's network files say nothing of the device
+figure|src/sim/net/fit.c|fit.bandwidth = 1 / slope|a figure of the fit, not of a machine
+figure|src/sim/net/system.c|say bandwidth=2x|what a user may write
+figure|src/sim/run/page.c|"bandwidth=2x"|what a user may ask
+figure|src/sim/run/perfetto.c|TRACK_THREAD = 4|the number of a field
 ALLOW
