@@ -24,6 +24,8 @@ bool fusion_own_body(HlInst *fusion);
 HlInst *fusion_fuse(HlArena *scratch, HlInst *fusion, HlInst *producer);
 // The same for an instruction that the fusion does not read: its copy is not used yet.
 HlInst *fusion_take_in(HlArena *scratch, HlInst *fusion, HlInst *inst);
+// What the fusion reads of an operand, however often, it takes from within instead.
+void fusion_replace_operand(HlArena *scratch, HlInst *fusion, const HlInst *operand, HlInst *by);
 // The one user of a fusion's result goes into it and becomes its root. Returns the fusion that
 // stands for both.
 HlInst *fusion_fuse_user(HlArena *scratch, HlInst *fusion, HlInst *user);

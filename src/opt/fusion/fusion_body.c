@@ -207,6 +207,17 @@ HlInst *fusion_fuse(HlArena *scratch, HlInst *fusion, HlInst *producer) {
   return copy;
 }
 
+void fusion_replace_operand(HlArena *scratch, HlInst *fusion, const HlInst *operand, HlInst *by) {
+  for (int at; (at = fusion_operand_index(fusion, operand)) >= 0;) {
+    const HlMark mark = hl_arena_mark(scratch);
+    Args args = args_of(scratch, fusion, 0);
+    hl_replace_uses(args.param[at], by);
+    args_drop(&args, at);
+    hl_set_operands(fusion, args.n, args.outer);
+    hl_arena_release(scratch, mark);
+  }
+}
+
 HlInst *fusion_take_in(HlArena *scratch, HlInst *fusion, HlInst *inst) {
   HlMark mark = hl_arena_mark(scratch);
   Args args = args_of(scratch, fusion, (int)inst->n_operands);

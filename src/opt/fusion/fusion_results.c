@@ -79,6 +79,7 @@ HlInst *fusion_add_result(HlArena *scratch, HlInst *fusion, HlInst *inst) {
   int n_old = was_tuple ? fusion->shape->rank : 1, n_new = adds_tuple ? inst->shape->rank : 1;
   HlInst *copy = fusion_operand_index(fusion, inst) >= 0 ? fusion_fuse(scratch, fusion, inst)
                                                          : fusion_take_in(scratch, fusion, inst);
+  fusion_replace_operand(scratch, fusion, inst, copy);  // a fusion may read it several times
   HlComp *body = fusion_body(fusion);
   HlInst *old_root = body->root;
   Results results = {.inner = HL_ARRAY(scratch, HlInst *, n_old + n_new)};
