@@ -166,10 +166,13 @@ static bool args_from_record(HlCx *cx, const HlModule *m, const HlRecorded *reco
   return true;
 }
 
+// The same for all devices.
 static bool fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlReplay *out) {
-  for (int d = 0; d < out->devices; d++)
-    if (!hl_fake_args(cx, m, seed, out->args[d]))
-      return false;
+  if (!hl_fake_args(cx, m, seed, out->args[0]))
+    return false;
+  for (int d = 1; d < out->devices; d++)
+    for (int k = 0; k < out->n_params; k++)
+      out->args[d][k] = hl_literal_ref(out->args[0][k]);
   return true;
 }
 

@@ -63,6 +63,10 @@ void cpu_list_leaves(HlCpuProgram *p) {
   p->result = HL_ARRAY(p->arena, CpuLeaf, p->n_results + 1);
   for (int k = 0; k < p->n_results; k++)
     p->result[k] = leaf_of(p, cpu_leaf(entry->root->shape, k));
+  for (int k = 0; k < p->n_arguments; k++)
+    p->leaf_bytes += p->argument[k].bytes;
+  for (int k = 0; k < p->n_results; k++)
+    p->leaf_bytes += p->result[k].bytes;
 }
 
 // The number of the argument that an entry parameter's slot is.

@@ -225,9 +225,27 @@ static bool run_interp(Interp *in, void *user) {
   return run_device(interp_cx(in), user, in);
 }
 
+// The system gives memory that there is none of, and ends the process that then uses it.
+static bool has_memory(HlCx *cx, const Job *job, int n) {
+  const HlCpuProgram *p = job->program;
+  const int64_t limit = hl_cx_limits(cx)->eval_bytes,
+                bytes = p->frame_bytes + p->stage_bytes + p->leaf_bytes;
+  int64_t here = 0;
+  for (int d = 0; d < n; d++)
+    here += hl_eval_is_here(job->options, d);
+  if (limit <= 0 || here == 0 || bytes <= limit / here)
+    return true;
+  return hl_error_kind(cx, HL_LIMIT, hl_module_pos(p->m),
+                       "a run takes %lld bytes on each of %lld devices, beyond the limit of %lld "
+                       "(limit eval_bytes)",
+                       (long long)bytes, (long long)here, (long long)limit);
+}
+
 static bool run_job(HlCx *cx, void *user) {
   const Job *job = user;
   const int n = hl_eval_devices(job->program->m, job->options);
+  if (!has_memory(cx, job, n))
+    return false;
   const bool good = n > 1 || job->program->needs_interp
                         ? interp_run_devices(cx, job->program->m, job->options, run_interp, user)
                         : run_device(cx, job, NULL);

@@ -150,6 +150,7 @@ struct HlCpuProgram {
   int n_endings;
   int max_buffers;
   int64_t frame_bytes, stage_bytes, constant_bytes;
+  int64_t leaf_bytes;       // of all arguments and results
   CpuResults *results;      // NULL: they are small
   HlLiteral **held;         // constants
   int n_held;
