@@ -354,21 +354,6 @@ static bool take_result(Cli *cli, const Rewrite *plan, HlModule *m, const Game *
   return *result;
 }
 
-static const HlPolicy *find_policy(HlCx *cx, HlStr name) {
-  const char *names[32];
-  int n = 0;
-  const HlPolicy *found = hl_policy_find(name);
-  if (found)
-    return found;
-  for (const HlPolicy *p; n < 32 && (p = hl_policy_at(n)); n++)
-    names[n] = p->name;
-  const char *near = hl_nearest(name, names, n);
-  hl_error(cx, (HlPos){0}, "no policy is named '%.*s'", (int)name.n, name.at);
-  if (near)
-    hl_hint(cx, "did you mean '%s'?", near);
-  return NULL;
-}
-
 bool rewrite_by_policy(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **result, HlBuf *out) {
   enum { MOST = 16 };
   const char *list = cli_value(cli, "--policy");
@@ -380,7 +365,7 @@ bool rewrite_by_policy(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **re
     if (n == MOST)
       ok = hl_error(cli->cx, (HlPos){0}, "more than %d policies", MOST);
     else
-      ok = (games[n].policy = find_policy(cli->cx, (HlStr){at, length})) &&
+      ok = (games[n].policy = hl_policy_find((HlStr){at, length})) &&
            play(cli, plan, m, &games[n]);
     if (ok && games[n].report.last < games[best].report.last)
       best = n;

@@ -34,6 +34,25 @@ static bool check_metric(Cli *cli, const char *name) {
   return false;
 }
 
+// Each of "greedy,beam" before anything is read.
+static bool check_policies(Cli *cli) {
+  const char *list = cli_value(cli, "--policy"), *names[32];
+  int n = 0;
+  for (const HlPolicy *p; n < 32 && (p = hl_policy_at(n)); n++)
+    names[n] = p->name;
+  for (const char *at = list ? list : ""; *at;) {
+    const HlStr name = {at, strcspn(at, ",")};
+    if (!hl_policy_find(name)) {
+      const char *near = hl_nearest(name, names, n);
+      cli_usage(cli, near ? "unknown --policy '%.*s'; did you mean '%s'?" : "unknown --policy '%.*s'",
+                (int)name.n, name.at, near);
+      return false;
+    }
+    at += name.n + (at[name.n] == ',');
+  }
+  return true;
+}
+
 static bool read_words(Cli *cli, Rewrite *out) {
   const char *actions = cli_value(cli, "--actions"), *reward = cli_value(cli, "--reward");
   HlEnvActions *kind = HL_NEW(out->arena, HlEnvActions);
@@ -67,7 +86,8 @@ static bool read_rules(Cli *cli, Rewrite *out) {
 bool rewrite_read_setting(Cli *cli, Rewrite *out) {
   int64_t seed = 0, steps = 0;
   HlEnvSetting *s = &out->setting;
-  if (!find_spec(cli, &s->spec) || !check_metric(cli, cli_value(cli, "--metric")) ||
+  if (!find_spec(cli, &s->spec) || !check_policies(cli) ||
+      !check_metric(cli, cli_value(cli, "--metric")) ||
       !read_words(cli, out) || !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
       !cli_integer(cli, "--max-steps", 0, INT32_MAX, &steps) || !read_target(cli, out) ||
       !read_rules(cli, out))
