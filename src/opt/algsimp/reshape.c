@@ -56,6 +56,8 @@ static bool is_view(HlPass *p, const HlInst *inst, AlgOnes *ones) {
   if (inst->op != HL_OP_RESHAPE && inst->op != HL_OP_BITCAST)
     return false;
   const HlShape *from = inst->operands[0]->shape;
+  if (!hl_shape_is_array(from) || !hl_shape_is_array(inst->shape))  // a bitcast may show a tuple
+    return false;
   if (inst->op == HL_OP_BITCAST && !hl_reshape_is_bitcast(from, inst->shape))
     return false;
   return alg_static(inst) && alg_only_ones(p, from, inst->shape, ones);
@@ -76,6 +78,8 @@ static bool step_up(HlPass *p, const HlInst *inst, int64_t *at, int n) {
 }
 
 HlInst *alg_r4_chain(HlPass *p, HlBuild *b, HlInst *inst) {
+  if (!hl_shape_is_array(inst->shape))
+    return NULL;
   int64_t *at = alg_list(p, inst->shape->rank);
   int n = 0;
   for (int d = 0; d < inst->shape->rank; d++)
