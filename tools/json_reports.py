@@ -106,7 +106,7 @@ bench run before.hlo typo.hlo --args args.npz --repeats=3
 rewrite before.hlo --env=algebra --choices
 rewrite before.hlo --env=gpu-fusion --policy=xla,greedy --validate
 rewrite before.hlo typo.hlo nothing.hlo --decide=0;1
-rewrite before.hlo --policy=nobody
+rewrite before.hlo --decide=99
 rewrite before.hlo --policy=none --record=game.json
 rewrite dir --policy=none
 rewrite two.hlo --policy=none
