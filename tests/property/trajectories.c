@@ -13,6 +13,7 @@
 #include "hilo/opt.h"
 #include "hilo/trajectory.h"
 #include "hilo/verify.h"
+#include "support/folder.h"
 #include "support/gen_algebra.h"
 #include "support/passes.h"
 #include "support/property.h"
@@ -136,8 +137,8 @@ static bool play(Game *g, HlEnv *env, Count *count) {
 }
 
 static bool replays(Game *g, const HlEnv *env) {
-  char path[] = "/tmp/hilo_trajectory_XXXXXX";
-  const int fd = mkstemp(path);
+  char path[FOLDER_ROOM];
+  const int fd = folder_file(path, "trajectory", "");
   HlBuf text = {0};
   hl_trajectory_print(env, g->m, &g->setting, NULL, &text);
   bool ok = fd >= 0 && write(fd, text.at, text.n) == (ssize_t)text.n;

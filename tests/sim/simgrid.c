@@ -19,6 +19,7 @@
 #include <simgrid/mailbox.h>
 
 #include "hilo/network.h"
+#include "support/folder.h"
 
 enum { BATCH = 25, MAX_LINKS = 10, MAX_FLOWS = 20 };
 
@@ -43,9 +44,8 @@ static void begin(const char *platform) {
   simgrid_load_platform(platform);
 }
 
-static FILE *platform_file(char *path) {
-  strcpy(path, "/tmp/hilo-simgrid-XXXXXX.xml");
-  const int fd = mkstemps(path, 4);
+static FILE *platform_file(char path[FOLDER_ROOM]) {
+  const int fd = folder_file(path, "simgrid", ".xml");
   FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
   if (!file) {
     perror(path);
@@ -126,7 +126,7 @@ static double run_batch(uint64_t seed, int n) {
   static Pattern p[BATCH];
   static double done[BATCH][MAX_FLOWS], own[MAX_FLOWS];
   static Sender sender[BATCH][MAX_FLOWS];
-  char path[64], name[64];
+  char path[FOLDER_ROOM], name[64];
   for (int k = 0; k < n; k++)
     p[k] = make_pattern(seed + (uint64_t)k);
   write_patterns(platform_file(path), p, n);
@@ -216,7 +216,7 @@ static double own_ring(int n, double bytes) {
 
 static double run_ring(uint64_t ring, int n) {
   (void)ring;
-  char path[64], name[32];
+  char path[FOLDER_ROOM], name[32];
   const double bytes = 4096.0 * n;
   write_ring(platform_file(path), n);
   begin(path);

@@ -1,4 +1,4 @@
-// support/folder.h: a folder of a test's own, with all that it puts there.
+// support/folder.h: a folder of a test's own, with all that it puts there, or a file.
 #ifndef SUPPORT_FOLDER_H
 #define SUPPORT_FOLDER_H
 
@@ -10,5 +10,7 @@ enum { FOLDER_ROOM = 256 };
 bool folder_make(char path[FOLDER_ROOM], const char *what);
 // Removes it. False: it is still there.
 bool folder_remove(const char *path);
+// A file alone, empty, whose name ends so; the caller unlinks it. A descriptor; -1: it cannot be made.
+int folder_file(char path[FOLDER_ROOM], const char *what, const char *ending);
 
 #endif

@@ -14,6 +14,7 @@
 #include "hilo/observe.h"
 #include "hilo/text.h"
 #include "hilo/trajectory.h"
+#include "support/folder.h"
 
 // Three negations in a row, an addition of nothing, something dead, and a loop that runs ten times.
 static const char program[] =
@@ -456,8 +457,8 @@ static void test_recorded_games(void **state) {
   HlEnv *env = hl_env_open(cx, m, &setting);
   HlPolicyReport report;
   assert_true(hl_policy_play(cx, env, hl_policy_find(hl_str("greedy")), NULL, &report));
-  char path[] = "/tmp/hilo_env_XXXXXX";
-  const int fd = mkstemp(path);
+  char path[FOLDER_ROOM];
+  const int fd = folder_file(path, "env", "");
   assert_true(fd >= 0);
   close(fd);
   HlBuf text = {0};
