@@ -42,6 +42,9 @@ typedef struct HlTimes {
 HlTimes hl_times(HlArena *arena, const HlModule *m, const HlTarget *target, const HlCost *comps);
 // Seconds of one run, with what it calls: 0 of what runs nothing of its own, and of what stands in a fusion.
 double hl_time_of(const HlTimes *times, const HlInst *inst);
+// A kernel by the roofline: arithmetic of so many seconds and traffic of so many bytes, as far as they do not hide each other, and a
+// launch. Seconds.
+double hl_kernel_seconds(const HlTarget *target, double computing, double bytes);
 // How often a while runs its body: what its backend config says, or found from a counter that starts
 // at a constant, grows by a constant and is compared with a constant; -1: not known.
 int64_t hl_trip_count(const HlInst *loop);

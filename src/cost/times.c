@@ -48,6 +48,12 @@ static double computing_of(const HlTimes *times, const HlInst *inst) {
   return rate > 0 ? (cost.flops + cost.transcendentals) / rate : 0;
 }
 
+double hl_kernel_seconds(const HlTarget *t, double computing, double bytes) {
+  const double traffic = t->memory_bandwidth > 0 ? bytes / t->memory_bandwidth : 0;
+  const double longer = computing > traffic ? computing : traffic;
+  return longer + (1 - t->overlap) * (computing + traffic - longer) + t->launch;
+}
+
 double hl_time_of(const HlTimes *times, const HlInst *inst) {
   const HlTarget *t = times->target;
   if (is_free(inst) || inst->comp->is_fusion)
@@ -55,12 +61,9 @@ double hl_time_of(const HlTimes *times, const HlInst *inst) {
   if (hl_op_is((HlOp)inst->op, HL_T_CONTROL) || inst->op == HL_OP_ASYNC_START)
     return inside_seconds(times, inst);
   const HlCost cost = hl_cost_inst_by(inst, times->comps);
-  const double traffic =
-      t->memory_bandwidth > 0 ? (cost.bytes_read + cost.bytes_written) / t->memory_bandwidth : 0;
   const double links = t->link_bandwidth > 0 ? cost.collective_bytes / t->link_bandwidth : 0;
-  const double computing = computing_of(times, inst);
-  const double longer = computing > traffic ? computing : traffic;
-  return longer + (1 - t->overlap) * (computing + traffic - longer) + links + t->launch;
+  return hl_kernel_seconds(t, computing_of(times, inst), cost.bytes_read + cost.bytes_written) +
+         links;
 }
 
 HlTimes hl_times(HlArena *arena, const HlModule *m, const HlTarget *target, const HlCost *comps) {

@@ -84,7 +84,7 @@ static double gain_of_pair(const Prices *p, const HlInst *user, const HlInst *wi
   const double bytes = x.read + y.written - shared_bytes(with, user) +
                        (between < y.read ? y.read - between : 0);
   const bool stays = !hl_one_user(with) || with == with->comp->root;
-  const double together = env_kernel_time(p->target, computing, bytes > 0 ? bytes : 0);
+  const double together = hl_kernel_seconds(p->target, computing, bytes > 0 ? bytes : 0);
   return apart - together - (stays ? env_time(&p->times, with) : 0);
 }
 

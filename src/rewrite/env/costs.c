@@ -56,18 +56,12 @@ EnvTraffic env_traffic(const HlInst *inst, const HlCost *comps) {
   return (EnvTraffic){cost.bytes_read, cost.bytes_written};
 }
 
-double env_kernel_time(const HlTarget *t, double computing, double bytes) {
-  const double traffic = t->memory_bandwidth > 0 ? bytes / t->memory_bandwidth : 0;
-  const double longer = computing > traffic ? computing : traffic;
-  return longer + (1 - t->overlap) * (computing + traffic - longer) + t->launch;
-}
-
 double env_time(const HlTimes *times, const HlInst *inst) {
   if (inst->op != HL_OP_FUSION || inst->n_calls == 0 || inst->comp->is_fusion)
     return hl_time_of(times, inst);
   const EnvTraffic t = fusion_traffic(inst);
-  return env_kernel_time(times->target, times->computing[hl_to_apply(inst)->id],
-                         t.read + t.written);
+  return hl_kernel_seconds(times->target, times->computing[hl_to_apply(inst)->id],
+                           t.read + t.written);
 }
 
 // --- What a state costs -----------------------------------------------------------------------------

@@ -86,7 +86,6 @@ typedef struct EnvTraffic {
 } EnvTraffic;
 EnvTraffic env_traffic(const HlInst *inst, const HlCost *comps);
 double env_time(const HlTimes *times, const HlInst *inst);
-double env_kernel_time(const HlTarget *target, double computing, double bytes);
 // The metric of the module as it is. False after reporting.
 bool env_judge(HlCx *cx, HlEnv *env, HlEnvCosts *costs, double *metric);
 
