@@ -80,7 +80,7 @@ HlEngine *env_run(HlCx *cx, HlEnv *env, HlModule *m, const char *pipeline,
 bool env_run_all(HlCx *cx, HlEnv *env, HlModule *m, const char *pipeline);
 // Lets the rewrites of these choices happen, and `post`: how many did, or -1 after reporting.
 int64_t env_make(HlCx *cx, HlEnv *env, const int *choices, int n);
-// costs.c: bytes of an instruction outside of fusions; its time; and that of a kernel.
+// costs.c: bytes of an instruction outside of fusions; its time.
 typedef struct EnvTraffic {
   double read, written;
 } EnvTraffic;
