@@ -35,19 +35,19 @@ static void check(const char *text, double near, const char *complaint) {
 // --- Products -------------------------------------------------------------------------------------
 
 typedef struct Gemm {
-  const char *a, *b, *c, *y;        // dimensions and layouts; of c NULL: there is none
-  const char *contract, *batch;     // "\"1\"", of each side
+  const char *a, *b, *c, *y;     // dimensions and layouts; of c NULL: there is none
+  const char *contract, *batch;  // "\"1\"", of each side
   const char *contract_b, *batch_b;
-  const char *rest;                 // of the config
-  const char *bias;                 // dimensions
+  const char *rest;  // of the config
+  const char *bias;  // dimensions
   bool room;
 } Gemm;
 
 static void gemm(const Gemm *g, int type, double near, const char *complaint) {
   const char *t = types[type];
   HlBuf text = {0};
-  hl_buf_printf(&text, "HloModule m\nENTRY e {\n  a = %s%s parameter(0)\n  b = %s%s parameter(1)\n", t,
-                g->a, t, g->b);
+  hl_buf_printf(&text, "HloModule m\nENTRY e {\n  a = %s%s parameter(0)\n  b = %s%s parameter(1)\n",
+                t, g->a, t, g->b);
   int n = 2;
   if (g->c)
     hl_buf_printf(&text, "  c = %s%s parameter(%d)\n", t, g->c, n++);
@@ -65,8 +65,9 @@ static void gemm(const Gemm *g, int type, double near, const char *complaint) {
   hl_buf_free(&text);
 }
 
-static const Gemm plain = {"[33,70]{1,0}", "[70,45]{1,0}", NULL, "[33,45]{1,0}", "\"1\"", "",
-                           "\"0\"",        "",             "",   NULL,           false};
+static const Gemm plain = {
+    "[33,70]{1,0}", "[70,45]{1,0}", NULL, "[33,45]{1,0}", "\"1\"", "", "\"0\"", "", "",
+    NULL,           false};
 
 static void products(void **state) {
   for (int type = 0; type < 4; type++) {
@@ -100,18 +101,34 @@ static void products_with_bias(void **state) {
 }
 
 static void batches(void **state) {
-  const Gemm g = {"[3,20,17]{2,1,0}", "[3,9,17]{2,1,0}", NULL, "[3,20,9]{2,1,0}",
-                  "\"2\"",            "\"0\"",           "\"2\"", "\"0\"",
-                  ",\"alpha_real\":0.5", NULL,           true};
+  const Gemm g = {"[3,20,17]{2,1,0}",
+                  "[3,9,17]{2,1,0}",
+                  NULL,
+                  "[3,20,9]{2,1,0}",
+                  "\"2\"",
+                  "\"0\"",
+                  "\"2\"",
+                  "\"0\"",
+                  ",\"alpha_real\":0.5",
+                  NULL,
+                  true};
   for (int type = 0; type < 4; type++)
     gemm(&g, type, tolerance[type], NULL);
 }
 
 // Long enough that threads share the second pass.
 static void large_product(void **state) {
-  const Gemm g = {"[300,40]{1,0}", "[40,200]{1,0}", "[300,200]{1,0}", "[300,200]{1,0}",
-                  "\"1\"",         "",              "\"0\"",          "",
-                  ",\"beta\":1",   NULL,            false};
+  const Gemm g = {"[300,40]{1,0}",
+                  "[40,200]{1,0}",
+                  "[300,200]{1,0}",
+                  "[300,200]{1,0}",
+                  "\"1\"",
+                  "",
+                  "\"0\"",
+                  "",
+                  ",\"beta\":1",
+                  NULL,
+                  false};
   gemm(&g, 0, tolerance[0], NULL);
 }
 
@@ -127,8 +144,17 @@ static void products_left_alone(void **state) {
   g.rest = ",\"beta\":1";
   gemm(&g, 0, 0, "a matrix product of 2 operands");
   // One matrix for all of a batch.
-  const Gemm one = {"[3,20,17]{2,1,0}", "[17,9]{1,0}", NULL, "[3,20,9]{2,1,0}", "\"2\"", "\"0\"",
-                    "\"0\"",            "",            "",   NULL,              false};
+  const Gemm one = {"[3,20,17]{2,1,0}",
+                    "[17,9]{1,0}",
+                    NULL,
+                    "[3,20,9]{2,1,0}",
+                    "\"2\"",
+                    "\"0\"",
+                    "\"0\"",
+                    "",
+                    "",
+                    NULL,
+                    false};
   gemm(&one, 0, 1e-5, "no kernel takes it");
 }
 
@@ -138,15 +164,16 @@ static void conv(const char *x, const char *w, const char *y, const char *target
                  const char *more, int type) {
   const char *t = types[type];
   HlBuf text = {0};
-  hl_buf_printf(&text, "HloModule m\nENTRY e {\n  x = %s%s parameter(0)\n  w = %s%s parameter(1)\n", t, x,
-                t, w);
+  hl_buf_printf(&text, "HloModule m\nENTRY e {\n  x = %s%s parameter(0)\n  w = %s%s parameter(1)\n",
+                t, x, t, w);
   if (more)
     hl_buf_printf(&text, "  b = %s[24]{0} parameter(2)\n", t);
   if (more && *more)
     hl_buf_printf(&text, "  side = %s%s parameter(3)\n", t, y);
-  hl_buf_printf(&text,
-                "  ROOT r = (%s%s, u8[0]{0}) custom-call(x, w%s%s), custom_call_target=\"%s\", %s\n}\n",
-                t, y, more ? ", b" : "", more && *more ? ", side" : "", target, attrs);
+  hl_buf_printf(
+      &text,
+      "  ROOT r = (%s%s, u8[0]{0}) custom-call(x, w%s%s), custom_call_target=\"%s\", %s\n}\n", t, y,
+      more ? ", b" : "", more && *more ? ", side" : "", target, attrs);
   check(text.at, type == 3 ? 4e-2 : tolerance[type] * 4, NULL);
   hl_buf_free(&text);
 }
@@ -154,10 +181,11 @@ static void conv(const char *x, const char *w, const char *y, const char *target
 static void convolutions(void **state) {
   for (int type = 0; type < 4; type++) {
     conv("[2,9,11,8]{3,2,1,0}", "[3,3,8,24]{3,2,1,0}", "[2,9,11,24]{3,2,1,0}",
-         "__cudnn$convForward", "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f", NULL, type);
-    conv("[2,8,9,11]{3,2,1,0}", "[24,4,3,3]{3,2,1,0}", "[2,24,5,6]{3,2,1,0}",
-         "__cudnn$convForward",
-         "window={size=3x3 stride=2x2 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01, feature_group_count=2",
+         "__cudnn$convForward", "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f", NULL,
+         type);
+    conv("[2,8,9,11]{3,2,1,0}", "[24,4,3,3]{3,2,1,0}", "[2,24,5,6]{3,2,1,0}", "__cudnn$convForward",
+         "window={size=3x3 stride=2x2 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01, "
+         "feature_group_count=2",
          NULL, type);
     conv("[2,24,5,6]{3,2,1,0}", "[24,8,3,3]{3,2,1,0}", "[2,8,9,11]{3,2,1,0}",
          "__cudnn$convBackwardInput",

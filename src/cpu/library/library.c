@@ -17,18 +17,18 @@
 // What becomes of element v: scale * v, then more * c and the bias of its column added, the bias first if `bias_first`; then relu.
 typedef struct Finish {
   double scale, more;
-  int c, bias;              // buffers; -1: none
+  int c, bias;  // buffers; -1: none
   bool bias_first, relu;
-  int64_t columns, inner;   // the bias of element k is number k / inner % columns
+  int64_t columns, inner;  // the bias of element k is number k / inner % columns
   HlDtype dtype, bias_dtype;
-  int64_t n;                // elements
+  int64_t n;  // elements
 } Finish;
 
 typedef struct Library {
   CpuKernel kernel;
   const CpuKernel *inner;
-  int result;               // its buffer; behind it those of work spaces
-  const int64_t *spare;     // bytes of these
+  int result;            // its buffer; behind it those of work spaces
+  const int64_t *spare;  // bytes of these
   bool finishes;
   Finish finish;
 } Library;
@@ -71,8 +71,8 @@ static bool is_product(const Sides *s) {
     if (!names_dims(s->shape[side], s->batch[side], s->contract[side]))
       return false;
   if (!same_sizes(s, s->batch) || !same_sizes(s, s->contract) ||
-      s->result->rank != s->shape[0]->rank + s->shape[1]->rank - s->batch[0].n -
-                             2 * s->contract[0].n)
+      s->result->rank !=
+          s->shape[0]->rank + s->shape[1]->rank - s->batch[0].n - 2 * s->contract[0].n)
     return false;
   int at = 0;
   for (int k = 0; k < s->batch[0].n; k++)
@@ -128,8 +128,7 @@ static const CpuKernel *make_gemm(CpuMaker *maker, const HlInst *inst, Finish *f
   if (!finish_gemm(inst, &config, f))
     return NULL;
   const HlShape *result = cpu_leaf(inst->shape, 0);
-  const bool is_row = result->rank == 0 ||
-                      cpu_strides(maker->arena, result)[result->rank - 1] == 1;
+  const bool is_row = result->rank == 0 || cpu_strides(maker->arena, result)[result->rank - 1] == 1;
   return f->bias >= 0 && !is_row ? NULL : make_dot(maker, inst, &config);
 }
 
@@ -257,10 +256,9 @@ static void finish_line(const Pass *p, int64_t first, int64_t n) {
   if (p->c)
     hl_convert_elements(HL_F64, c, f->dtype, p->c + first * bytes, n);
   for (int64_t k = 0; p->bias && k < n; k++)
-    hl_convert_elements(HL_F64, &bias[k], f->bias_dtype,
-                        p->bias + (first + k) / f->inner % f->columns *
-                                      hl_dtype_bytes(f->bias_dtype),
-                        1);
+    hl_convert_elements(
+        HL_F64, &bias[k], f->bias_dtype,
+        p->bias + (first + k) / f->inner % f->columns * hl_dtype_bytes(f->bias_dtype), 1);
   for (int64_t k = 0; k < n; k++) {
     double value = f->scale * v[k];
     if (p->bias && f->bias_first)
