@@ -550,6 +550,35 @@ static void normalised_groups(void **state) {
   }
 }
 
+// What is the same for pieces of a row, and for every turn of the loop around, beside what is not: of sizes that fill one tile,
+// less, and more.
+static void pieces_of_rows(void **state) {
+  static const char *const dtypes[] = {"f32", "bf16", "c64", "s8"};
+  static const char *const dims[][3] = {{"[3,90,16,4]", "[3,16]", "[16,4]"},
+                                        {"[2,30,70,20]", "[2,70]", "[70,20]"},
+                                        {"[4,50,32,2]", "[4,32]", "[32,2]"},
+                                        {"[2,9,4,700]", "[2,4]", "[4,700]"}};
+  char comps[TEXT], entry[TEXT], text[TEXT];
+  for (int k = 0; k < HL_COUNT_OF(dtypes); k++)
+    for (int d = 0; d < HL_COUNT_OF(dims); d++) {
+      const char *x = dims[d][0], *m = dims[d][1], *g = dims[d][2];
+      snprintf(
+          text, sizeof text,
+          "f {\n x = $%s parameter(0)\n m = $%s parameter(1)\n v = $%s parameter(2)\n g = $%s "
+          "parameter(3)\n mb = $%s broadcast(m), dimensions={0,2}\n vb = $%s broadcast(v), "
+          "dimensions={0,2}\n gb = $%s broadcast(g), dimensions={2,3}\n s = $%s subtract(x, mb)\n"
+          " t = $%s multiply(s, vb)\n u = $%s multiply(t, gb)\n ROOT r = $%s add(u, gb)\n}",
+          x, m, m, g, x, x, x, x, x, x, x);
+      of_type(text, dtypes[k], comps);
+      snprintf(text, sizeof text,
+               " x = $%s parameter(0)\n m = $%s parameter(1)\n v = $%s parameter(2)\n g = $%s "
+               "parameter(3)\n ROOT r = $%s fusion(x, m, v, g), kind=kLoop, calls=f",
+               x, m, m, g, x);
+      of_type(text, dtypes[k], entry);
+      check_as(comps, entry, -1);
+    }
+}
+
 // --- Computed indices ---------------------------------------------------------------------------
 
 static void indices(void **state) {
@@ -894,6 +923,7 @@ int main(void) {
                                      cmocka_unit_test(fused_reductions),
                                      cmocka_unit_test(reductions_in_parts),
                                      cmocka_unit_test(normalised_groups),
+                                     cmocka_unit_test(pieces_of_rows),
                                      cmocka_unit_test(indices),
                                      cmocka_unit_test(rows),
                                      cmocka_unit_test(updates),
