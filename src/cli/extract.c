@@ -180,16 +180,18 @@ static void take_values(void *user, const HlExtractValues *values) {
 }
 
 static bool record(Cli *cli, CliParts *parts, const HlFile *file, const HlModule *m) {
-  HlReplay inputs;
+  HlReplay inputs = {0};
   parts->inputs.exported = file->exported;
-  bool ok = hl_replay_inputs(cli->cx, m, &file->recorded, &parts->inputs, &inputs);
+  bool ok = parts->args ||
+            hl_replay_inputs(cli->cx, m, &file->recorded, &parts->inputs, &inputs);
+  HlLiteral ***args = parts->args ? parts->args : inputs.args;
   HlExtract *extracts = HL_ARRAY(parts->arena, HlExtract, parts->n + 1);
   for (int k = 0; k < parts->n; k++)
     extracts[k] = parts->at[k].extract;
-  Recorder r = {cli, parts, parts->arena, inputs.devices, 0, 0};
+  Recorder r = {cli, parts, parts->arena, hl_eval_devices(m, &parts->inputs.eval), 0, 0};
   parts->inputs.eval.no_checks = true;
   ok = ok && hl_extract_record(cli->cx, m, &parts->inputs.eval,
-                               (const HlLiteral *const *const *)inputs.args, parts->time, extracts,
+                               (const HlLiteral *const *const *)args, parts->time, extracts,
                                parts->n, take_values, &r);
   cli_progress(cli, NULL);
   hl_replay_free(&inputs);
