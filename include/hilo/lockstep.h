@@ -103,6 +103,8 @@ typedef struct HlLockstep {
   // part: as the shardings say that flow through the first program, or else in another way in which one of its arrays is cut.
   bool is_cut;
   int64_t n_not_cut;           // partners that were left out, since no such way makes the sizes of the one from the other's
+  int64_t n_guessed;           // partners and results of which neither program says how they are cut: they were held against the
+                               // parts in the order of the devices, along rows or columns
   HlModule *without;           // the first program as it ran, where its manual parts had to be written out: whose instructions
                                // HlStepPair.a are then; else NULL
   HlLiteral ***args;           // [devices][parameters] what the second program ran on; NULL: the caller's

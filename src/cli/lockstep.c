@@ -236,6 +236,12 @@ static void put_gaps(HlBuf *out, const char *with, const HlLockstep *found) {
                   "           %s is the program of one device of %d: its values are compared with "
                   "the device's part of the whole\n",
                   with, found->devices);
+  if (found->n_guessed)
+    hl_buf_printf(out,
+                  "           of %" PRId64 " value%s neither program says how %s cut: taken for parts "
+                  "in the order of the devices\n",
+                  found->n_guessed, found->n_guessed == 1 ? "" : "s",
+                  found->n_guessed == 1 ? "it is" : "they are");
   if (found->n_unseen)
     hl_buf_printf(out,
                   "           %" PRId64 " instruction%s inside of kernels NOT SEEN one by one: the "
@@ -340,6 +346,7 @@ static void lockstep_json(HlBuf *out, const char *with, const HlModule *a,
   json_int(out, "instructions_unseen", found->n_unseen);
   json_bool(out, "cut", found->is_cut);
   json_int(out, "partners_not_cut", found->n_not_cut);
+  json_int(out, "cuts_guessed", found->n_guessed);
   json_int(out, "runs", found->runs);
   json_open(out, "first", '[');
   for (int k = 0; k < found->n_first; k++)

@@ -767,6 +767,13 @@ static bool write_borders_out(Lockstep *l) {
   return l->without;
 }
 
+static void count_guesses(Lockstep *l) {
+  for (int k = 0; k < l->out->n_pairs; k++)
+    l->out->n_guessed += l->out->pair[k].compared > 0 && shards_guessed(&l->target[k].cuts);
+  for (int k = 0; k < l->out->n_results; k++)
+    l->out->n_guessed += shards_guessed(&l->result_cuts[k]);
+}
+
 static bool run_lockstep(Lockstep *l, const HlLiteral *const *const *args) {
   HlLockstep *out = l->out;
   if (!set_devices(l) || !write_borders_out(l))
@@ -794,6 +801,8 @@ static bool run_lockstep(Lockstep *l, const HlLiteral *const *const *args) {
   out->args = l->side_b.args;
   out->n_args = out->args ? l->b->entry->n_params : 0;
   l->side_b.args = NULL;
+  if (l->shards)
+    count_guesses(l);
   find_first(l);
   return true;
 }

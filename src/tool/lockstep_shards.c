@@ -13,6 +13,7 @@ struct Shards {
   const HlModule *whole, *part;
   HlModule *flowed;  // the whole program with shardings everywhere; NULL: they do not flow
   HlCx *cx;
+  bool says_results;  // one of them says how results are cut
   VEC(const HlSharding *) list;  // all different ones, of arrays
 };
 
@@ -73,6 +74,7 @@ static void flow(Shards *s) {
 Shards *shards_new(HlArena *arena, const HlModule *whole, const HlModule *part) {
   Shards *s = HL_NEW(arena, Shards);
   *s = (Shards){.arena = arena, .whole = whole, .part = part, .cx = hl_cx_new()};
+  s->says_results = part->spmd_output_sharding || hl_sharding(whole->entry->root);
   flow(s);
   add_all(s, s->flowed ? s->flowed : whole);
   add_all(s, part);
@@ -118,6 +120,52 @@ static void add_cut(ShardCuts *cuts, const HlSharding **room, const HlSharding *
     room[cuts->n++] = sharding;
 }
 
+// --- What neither program says ------------------------------------------------------------------------
+
+// A grid of devices in their order: replicas are next to each other or far from each other, and the dimensions in order or turned.
+static const HlSharding *grid(const Shards *s, int rank, const int64_t *parts, int64_t n_tiles, bool far,
+                              bool turned) {
+  const int64_t n = s->part->num_partitions, replicas = n / n_tiles;
+  int64_t *device = HL_ARRAY(s->arena, int64_t, n + 1);
+  for (int64_t place = 0; place < n; place++) {
+    int64_t tile = place / replicas, rest = tile, number = 0, stride = 1;
+    if (turned) {  // the first dimension varies fastest
+      int64_t below = n_tiles;
+      for (int k = 0; k < rank; k++) {
+        below /= parts[k];
+        number += rest / below * stride;
+        rest %= below;
+        stride *= parts[k];
+      }
+      tile = number;
+    }
+    device[place] = far ? place % replicas * n_tiles + tile : tile * replicas + place % replicas;
+  }
+  const HlTiles *t = hl_tiles_new(s->arena, rank, parts, 1, 1, replicas, device);
+  return t ? hl_tiles_sharding(s->flowed, t) : NULL;
+}
+
+static void guess(const Shards *s, ShardCuts *cuts, const HlSharding **room, const HlShape *whole,
+                  const HlShape *part) {
+  int64_t *parts = HL_ARRAY(s->arena, int64_t, whole->rank + 1), n = 1;
+  for (int k = 0; k < whole->rank; k++) {
+    if (part->dim[k] <= 0 || part->dim[k] > whole->dim[k])
+      return;
+    parts[k] = hl_tile_size(whole->dim[k], part->dim[k]);
+    if (hl_tile_size(whole->dim[k], parts[k]) != part->dim[k] ||
+        parts[k] > s->part->num_partitions)
+      return;
+    n *= parts[k];
+  }
+  if (!s->flowed || n > s->part->num_partitions || s->part->num_partitions % n != 0)
+    return;
+  for (int way = 0; way < 4; way++) {
+    const HlSharding *sharding = grid(s, whole->rank, parts, n, way & 1, way & 2);
+    if (sharding)
+      add_cut(cuts, room, sharding);
+  }
+}
+
 static ShardCuts cuts_of(const Shards *s, const HlSharding *own, bool only, const HlShape *whole,
                          const HlShape *part) {
   const HlSharding *room[SHARD_CUTS];
@@ -132,6 +180,9 @@ static ShardCuts cuts_of(const Shards *s, const HlSharding *own, bool only, cons
   for (int k = 0; !only && k < s->list.n; k++)
     if (makes(s, s->list.at[k], whole, part))
       add_cut(&cuts, room, s->list.at[k]);
+  cuts.said = cuts.n;
+  if (!only && (cuts.n == 0 || !s->says_results))
+    guess(s, &cuts, room, whole, part);
   cuts.at = hl_arena_copy(s->arena, room, sizeof *room * (size_t)cuts.n);
   cuts.possible = cuts.n == SHARD_CUTS ? UINT64_MAX : ((uint64_t)1 << cuts.n) - 1;
   return cuts;
@@ -209,6 +260,11 @@ static bool is_part(HlCx *quiet, const Shards *s, const HlSharding *sharding, in
   hl_literal_unref(mine);
   hl_literal_unref(theirs);
   return same;
+}
+
+bool shards_guessed(const ShardCuts *cuts) {
+  const uint64_t said = cuts->said >= 64 ? UINT64_MAX : ((uint64_t)1 << cuts->said) - 1;
+  return cuts->n > cuts->said && (cuts->possible & said) == 0;
 }
 
 bool shards_equal(HlCx *quiet, const Shards *s, ShardCuts *cuts, int device, const HlLiteral *part,

@@ -27,6 +27,7 @@ bool shards_cut_parameters(HlCx *cx, const Shards *shards);
 typedef struct ShardCuts {
   const HlSharding **at;  // NULL in it: every device has all of it
   int n;
+  int said;               // so many are said by one of the programs: those behind are grids of devices in their order
   uint64_t possible;      // those that no value has ruled out: bit k stands for at[k]
 } ShardCuts;
 enum { SHARD_CUTS = 64 };
@@ -37,6 +38,9 @@ ShardCuts shards_result_cuts(const Shards *shards, int leaf, const HlShape *whol
 // of the first that was left before.
 bool shards_equal(HlCx *quiet, const Shards *shards, ShardCuts *cuts, int device, const HlLiteral *part,
                   const HlLiteral *whole, HlMaybeFloat tolerance, HlMismatch *out);
+
+// Whether only what neither program says is left.
+bool shards_guessed(const ShardCuts *cuts);
 
 // Whether devices compute the same: nothing asks which one it is, or takes values from another.
 bool shards_are_free(const HlModule *m);
