@@ -1,5 +1,5 @@
-// tool/lockstep_side.c: runs a program, on the interpreter or compiled, and tells of what it makes.
-#include "tool/lockstep_side.h"
+// tool/lockstep/side.c: runs a program, on the interpreter or compiled, and tells of what it makes.
+#include "tool/lockstep/side.h"
 
 #include "spmd/local.h"
 

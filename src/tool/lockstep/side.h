@@ -1,4 +1,4 @@
-// tool/lockstep_side.h: a program that runs and tells of its values: on the interpreter, or compiled.
+// tool/lockstep/side.h: a program that runs and tells of its values: on the interpreter, or compiled.
 //
 // A compiled program tells of what its steps make. What a step makes of several arrays is told of its get-tuple-elements,
 // too, which nobody computes; what is inside of a fusion is not seen.

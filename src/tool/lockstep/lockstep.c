@@ -1,4 +1,4 @@
-// tool/lockstep.c: two versions of a program on the same arguments, instruction beside instruction.
+// tool/lockstep/lockstep.c: two versions of a program on the same arguments, instruction beside instruction.
 //
 // Partners are those of hl_diff with equal types and sizes. Where it is not sure of one (several instructions of one op have the
 // same name in the source, say), an instruction is right whose value is that of any of them. The first program's values are kept as they come, up to a limit
@@ -16,8 +16,8 @@
 #include "base/vec.h"
 #include "spmd/local.h"
 #include "spmd/whole.h"
-#include "tool/lockstep_shards.h"
-#include "tool/lockstep_side.h"
+#include "tool/lockstep/shards.h"
+#include "tool/lockstep/side.h"
 
 enum { NOT_COMPARED = -1 };
 

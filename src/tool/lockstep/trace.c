@@ -1,11 +1,11 @@
-// tool/trace.c: tells of every value of a run, and where nan and infinities come from.
+// tool/lockstep/trace.c: tells of every value of a run, and where nan and infinities come from.
 #include "hilo/lockstep.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
 
-#include "tool/lockstep_side.h"
+#include "tool/lockstep/side.h"
 
 // --- Ranges -----------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// tool/lockstep_shards.c: finds how arrays are cut, and compares a device's part with the whole.
-#include "tool/lockstep_shards.h"
+// tool/lockstep/shards.c: finds how arrays are cut, and compares a device's part with the whole.
+#include "tool/lockstep/shards.h"
 
 #include "base/vec.h"
 #include "hilo/edit.h"

@@ -1,4 +1,4 @@
-// tool/lockstep_shards.h: how arrays of a program for one device of several are parts of those of the program it came from.
+// tool/lockstep/shards.h: how arrays of a program for one device of several are parts of those of the program it came from.
 //
 // A partitioned program no longer says how its values are cut. But the program it came from does, or lets it be known: the
 // shardings of its parameters and results flow through it, as they did when it was partitioned. What an instruction of the
