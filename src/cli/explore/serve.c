@@ -19,7 +19,7 @@
 
 #include "base/ascii.h"
 #include "base/memory.h"
-#include "cli/http.h"
+#include "cli/web/http.h"
 #include "cli/json.h"
 #include "hilo/explore.h"
 

@@ -16,7 +16,7 @@
 
 #include "base/memory.h"
 #include "base/vec.h"
-#include "cli/http.h"
+#include "cli/web/http.h"
 #include "cli/json.h"
 #include "cli/view/view.h"
 #include "tool/dump_states.h"

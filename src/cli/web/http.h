@@ -1,6 +1,6 @@
-// cli/http.h: a server of pages for this machine alone.
-#ifndef CLI_HTTP_H
-#define CLI_HTTP_H
+// cli/web/http.h: a server of pages for this machine alone.
+#ifndef CLI_WEB_HTTP_H
+#define CLI_WEB_HTTP_H
 
 #include "cli/cli.h"
 

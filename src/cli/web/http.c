@@ -1,8 +1,8 @@
-// cli/http.c: a server of pages for this machine alone, on one thread.
+// cli/web/http.c: a server of pages for this machine alone, on one thread.
 //
 // It listens on 127.0.0.1, and a request must name this machine as its host, so that no page from elsewhere can have a name
 // that leads here.
-#include "cli/http.h"
+#include "cli/web/http.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
