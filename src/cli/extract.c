@@ -179,6 +179,31 @@ static void take_values(void *user, const HlExtractValues *values) {
     cli_progress(r->cli, "running, values of %d of %d parts written", r->written, r->parts->n);
 }
 
+// What did not run has no values; those of an earlier call are none of it.
+static bool say_missing(Cli *cli, CliParts *parts, const HlModule *m, bool ok) {
+  int missing = 0;
+  const char *first = NULL;
+  for (int k = 0; ok && k < parts->n; k++)
+    if (!parts->at[k].inputs) {
+      remove(cli_beside(parts->arena, parts->at[k].path, ".npz"));
+      first = missing++ == 0 ? parts->at[k].name : first;
+    }
+  if (missing == 0)
+    return ok;
+  HlBuf why = {0};
+  hl_buf_printf(&why,
+                "%d extract%s no values: '%s'%s did not run at time %" PRId64
+                ", or inside a reducer, whose steps are not recorded",
+                missing, missing == 1 ? " has" : "s have", first, missing == 1 ? "" : " and others",
+                parts->time);
+  if (missing == parts->n)
+    hl_error_kind(cli->cx, HL_FAILED, hl_module_pos(m), "%s", why.at);
+  else
+    hl_warn(cli->cx, hl_module_pos(m), "%s", why.at);
+  hl_buf_free(&why);
+  return missing < parts->n;
+}
+
 static bool record(Cli *cli, CliParts *parts, const HlFile *file, const HlModule *m) {
   HlReplay inputs = {0};
   parts->inputs.exported = file->exported;
@@ -195,18 +220,7 @@ static bool record(Cli *cli, CliParts *parts, const HlFile *file, const HlModule
                                parts->n, take_values, &r);
   cli_progress(cli, NULL);
   hl_replay_free(&inputs);
-  int missing = 0;
-  const char *first = NULL;
-  for (int k = 0; k < parts->n; k++)
-    if (!parts->at[k].inputs && missing++ == 0)
-      first = parts->at[k].name;
-  if (ok && missing > 0)
-    hl_warn(cli->cx, hl_module_pos(m),
-            "%d extract%s no values: '%s'%s did not run at time %" PRId64
-            ", or inside a reducer, whose steps are not recorded",
-            missing, missing == 1 ? " has" : "s have", first, missing == 1 ? "" : " and others",
-            parts->time);
-  return ok;
+  return say_missing(cli, parts, m, ok);
 }
 
 // --- Writing ------------------------------------------------------------------------------------------
