@@ -13,6 +13,7 @@
 #include "cli/extract.h"
 #include "cli/json.h"
 #include "cpu/kernel/source.h"
+#include "cli/select.h"
 #include "hilo/lockstep.h"
 #include "hilo/npy.h"
 #include "spmd/local.h"
@@ -441,15 +442,17 @@ static void free_comparison(Comparison *c) {
   free_runs(&c->a);
 }
 
-static int compare(Cli *cli, const char *path, HlSession *session, const HlFile *file,
-                   const HlModule *a, const HlFile *other, const HlReplayOptions *options) {
+static int compare_module(Cli *cli, const char *path, HlSession *session, const HlFile *file,
+                          const HlModule *a, const HlFile *other, HlModule *b,
+                          const HlReplayOptions *options) {
   int64_t memory = 1024;
   Comparison c = {0};
+  cli_set_partitions(cli, b);
   if (!cli_integer(cli, "--memory", 1, 1 << 24, &memory))
     return CLI_USAGE;
   bool ok = hl_replay_inputs(cli->cx, a, &file->recorded, options, &c.inputs) &&
             make_runs(cli, session, a, is_compiled(cli, "--reference"), options, &c.a) &&
-            make_runs(cli, session, other->modules[0], is_compiled(cli, "--platform"), options,
+            make_runs(cli, session, b, is_compiled(cli, "--platform"), options,
                       &c.b) &&
             run_both(cli, &c, options, memory);
   if (ok)
@@ -469,13 +472,8 @@ static int compare_with(Cli *cli, const char *path, HlSession *session, const Hl
   const char *with = cli_value(cli, "--compare-with");
   if (!hl_load(cli->cx, with, &how, &other))
     return CLI_OK;  // the error says more
-  int status = CLI_OK;
-  if (other.n != 1) {
-    status = cli_usage(cli, "%s holds %d modules; --compare-with takes one", with, other.n);
-  } else {
-    cli_set_partitions(cli, other.modules[0]);
-    status = compare(cli, path, session, file, m, &other, options);
-  }
+  HlModule *b = cli_select(cli, &other, with);  // by --module, where there are several
+  const int status = b ? compare_module(cli, path, session, file, m, &other, b, options) : CLI_USAGE;
   hl_file_free(&other);
   return status;
 }
