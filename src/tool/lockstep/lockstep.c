@@ -732,13 +732,20 @@ static bool comes_first(const HlModule *whole, const HlModule *part) {
   return sp_is_local(part, whole) && hl_is_partitioned(part) && !hl_is_partitioned(whole);
 }
 
+// Whether the one is a device's part of the other. Where all that goes in and out is too small to be cut, its header or the name of
+// its entry tells.
+static bool is_part(const HlModule *part, const HlModule *whole) {
+  const bool says = part->num_partitions > 1 && hl_is_partitioned(part) && !hl_is_partitioned(whole);
+  return (says || sp_is_local(part, whole)) && !comes_first(part, whole);
+}
+
 // Which devices run what. Of a program whose devices are all alike one is enough beside one that is cut.
 static bool set_devices(Lockstep *l) {
   const HlEvalOptions *eval = &l->options->eval;
   l->side_a.eval = l->side_b.eval = *eval;
   l->devices = hl_eval_devices(l->b, eval);
   l->devices_a = hl_eval_devices(l->a, eval);
-  l->out->is_cut = sp_is_local(l->b, l->a) && !comes_first(l->b, l->a);
+  l->out->is_cut = is_part(l->b, l->a);
   if (l->out->is_cut) {
     l->side_b.eval.partitions = (int)l->b->num_partitions;
     l->side_b.eval.replicas = l->devices / (int)l->b->num_partitions;
