@@ -276,7 +276,9 @@ def row(args, name, folder):
   changes = [100 * (best["last"] / before - 1) for before in old + new]
   print(f"{name:8}" + "".join(f"{n:9,.0f}" for n in counts) + "".join(f"{x:+8.1f}%" for x in changes)
         + ("   kept" if kept else "   DIFFER"), flush=True)
-  return kept, changes, f"{name}: {best['order']}"
+  n = len(default["steps"])
+  once = default["order"][:(len(default["order"]) + 2) // n - 2]  # it stands there as often as there were steps
+  return kept, changes, f"{name}: {best['order'].replace(once, '(default order)')}"
 
 
 def main():
