@@ -71,7 +71,7 @@ def lower_harnesses(folder, groups):
 def run_one(args, script, folder):
   env = os.environ | {"JAX_ENABLE_X64": "1" if str(script) == "harnesses" else "0",
                       "JAX_NUM_GENERATED_CASES": str(args.cases), "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu"),
-                      "JAX_SKIP_SLOW_TESTS": "1", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+                      "JAX_SKIP_SLOW_TESTS": "1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
   command = [args.python, os.path.abspath(__file__), "harvest", os.path.abspath(folder), str(script), args.harnesses or ""]
   process = subprocess.Popen(command, env=env, cwd=script.resolve().parent, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL)
