@@ -8,17 +8,37 @@
 #include "base/map.h"
 #include "rewrite/env/env.h"
 
-EnvChoices *env_choices_ref(EnvChoices *choices) {
-  if (choices)
-    atomic_fetch_add(&choices->refs, 1);
+static void give_back(void *choices, int64_t n) {
+  EnvChoices *c = choices;
+  if (atomic_fetch_sub(&c->refs, (int)n) != (int)n)
+    return;
+  hl_arena_free(c->arena);
+  base_free(c);
+}
+
+static void note_ref(const HlEnv *holder, EnvChoices *choices, int64_t change) {
+  if (base_is_new(holder->arena))
+    base_note_ref(choices, change, give_back);
+}
+
+EnvChoices *env_choices_ref(const HlEnv *holder, EnvChoices *choices) {
+  if (!choices)
+    return NULL;
+  atomic_fetch_add(&choices->refs, 1);
+  note_ref(holder, choices, 1);
   return choices;
 }
 
-void env_choices_unref(EnvChoices *choices) {
-  if (!choices || atomic_fetch_sub(&choices->refs, 1) > 1)
+void env_choices_unref(const HlEnv *holder, EnvChoices *choices) {
+  if (!choices)
     return;
-  hl_engine_free(choices->engine);
-  hl_arena_free(choices->arena);
+  note_ref(holder, choices, -1);
+  give_back(choices, 1);
+}
+
+void env_choices_give(const HlEnv *holder, EnvChoices *choices) {
+  base_give(choices, holder->arena);
+  base_arena_give(choices->arena, holder->arena);
 }
 
 // --- What it is worth ---------------------------------------------------------------------------
@@ -123,7 +143,7 @@ static bool is_new(Map *seen, const HlRewrite *r) {
 }
 
 // The site of the instruction, made where it is met first.
-static int site_of(EnvChoices *c, Map *sites, const HlRewrite *r) {
+static int site_of(EnvChoices *c, Map *sites, const HlEnvChoice *r) {
   const uint64_t hash = text_hash(r->comp, text_hash(r->inst, 2));
   MapWalk walk = map_walk(sites, hash);
   for (uint64_t k; (k = map_next(&walk));)
@@ -150,9 +170,30 @@ static void put_in_order(EnvChoices *c) {
   }
 }
 
-static void list_rewrites(EnvChoices *c, const HlModule *m, const HlTarget *target) {
+// A text of the engine's, which does not live as long; many that follow each other are one.
+static const char *keep(EnvChoices *c, const char *text, const char *before, const char *kept) {
+  if (!text || !*text)
+    return "";
+  return text == before ? kept : hl_arena_strndup(c->arena, text, strlen(text));
+}
+
+static HlEnvChoice choice_of(EnvChoices *c, const HlRewrite *r, const HlRewrite *before) {
+  static const HlRewrite none = {0};
+  const HlEnvChoice *last = before ? &c->at[c->n - 1] : &(HlEnvChoice){0};
+  before = before ? before : &none;
+  return (HlEnvChoice){.pass = keep(c, r->pass, before->pass, last->pass),
+                       .rule = keep(c, r->rule, before->rule, last->rule),
+                       .comp = keep(c, r->comp, before->comp, last->comp),
+                       .inst = keep(c, r->inst, before->inst, last->inst),
+                       .with = keep(c, r->with, before->with, last->with),
+                       .before = keep(c, r->before, NULL, NULL),
+                       .after = keep(c, r->after, NULL, NULL)};
+}
+
+static void list_rewrites(EnvChoices *c, const HlEngine *engine, const HlModule *m,
+                          const HlTarget *target) {
   int64_t n;
-  const HlRewrite *all = hl_engine_rewrites(c->engine, &n);
+  const HlRewrite *all = hl_engine_rewrites(engine, &n), *before = NULL;
   HlArena *scratch = hl_arena_new();
   Map seen = {.arena = scratch}, sites = {.arena = scratch};
   Prices prices;
@@ -164,17 +205,12 @@ static void list_rewrites(EnvChoices *c, const HlModule *m, const HlTarget *targ
     const HlRewrite *r = &all[k];
     if (!is_new(&seen, r))
       continue;
-    const int site = site_of(c, &sites, r);
-    c->at[c->n++] = (HlEnvChoice){.pass = r->pass,
-                                  .rule = r->rule,
-                                  .comp = r->comp,
-                                  .inst = r->inst,
-                                  .with = r->with,
-                                  .before = r->before ? r->before : "",
-                                  .after = r->after ? r->after : "",
-                                  .site = site,
-                                  .option = ++options[site],
-                                  .gain = gain_of(&prices, r)};
+    HlEnvChoice choice = choice_of(c, r, before);
+    choice.site = site_of(c, &sites, &choice);
+    choice.option = ++options[choice.site];
+    choice.gain = gain_of(&prices, r);
+    c->at[c->n++] = choice;
+    before = r;
   }
   hl_arena_free(scratch);
   put_in_order(c);
@@ -212,21 +248,23 @@ static bool list_menu(HlCx *cx, HlEnv *env, EnvChoices *c) {
 }
 
 EnvChoices *env_choices_find(HlCx *cx, HlEnv *env) {
-  HlArena *arena = hl_arena_new();
-  EnvChoices *c = HL_NEW(arena, EnvChoices);
-  c->arena = arena;
+  EnvChoices *c = base_alloc(sizeof *c);
+  c->arena = hl_arena_new();
   atomic_init(&c->refs, 1);
   bool ok = true;
   if (env->options.actions == HL_ENV_PASSES) {
     ok = list_menu(cx, env, c);
   } else {
-    c->engine = env_run(cx, env, env->m, env->options.choose, &(HlEngineOptions){.dry = true});
-    ok = c->engine;
+    HlEngine *engine =
+        env_run(cx, env, env->m, env->options.choose, &(HlEngineOptions){.dry = true});
+    ok = engine;
     if (ok)
-      list_rewrites(c, env->m, env->options.target ? env->options.target : hl_target_none());
+      list_rewrites(c, engine, env->m,
+                    env->options.target ? env->options.target : hl_target_none());
+    hl_engine_free(engine);
   }
   if (ok)
     return c;
-  env_choices_unref(c);
+  give_back(c, 1);
   return NULL;
 }

@@ -12,14 +12,16 @@
 // What could be done in a state: never changed, shared by the state, its snapshots and forks.
 typedef struct EnvChoices {
   atomic_int refs;
-  HlArena *arena;  // of the lists; texts are the engine's
-  HlEngine *engine;
+  HlArena *arena;  // of the lists and texts
   HlEnvChoice *at;
   HlEnvSite *site;
   int n, n_sites;
 } EnvChoices;
-EnvChoices *env_choices_ref(EnvChoices *choices);
-void env_choices_unref(EnvChoices *choices);  // NULL is fine
+// Whoever holds a reference is an environment; one that is made in a try that fails is not there to give it back.
+EnvChoices *env_choices_ref(const HlEnv *holder, EnvChoices *choices);
+void env_choices_unref(const HlEnv *holder, EnvChoices *choices);  // NULL is fine
+// They become the environment's, which is to hold them: are as old as it.
+void env_choices_give(const HlEnv *holder, EnvChoices *choices);
 // What the state offers. NULL after reporting.
 EnvChoices *env_choices_find(HlCx *cx, HlEnv *env);
 
