@@ -104,7 +104,7 @@ static void forget(HlEnvServer *s) {
 }
 
 static bool no_such(const Question *q, const char *what, const char *word) {
-  return hl_error(q->cx, (HlPos){0}, "there is no %s '%s'", what, word);
+  return hl_error(q->cx, (HlPos){0}, "there is no %s '%.100s'", what, word);
 }
 
 static bool read_words(const Question *q, HlEnvSetting *s, HlArena *arena) {
@@ -154,6 +154,10 @@ static bool load_program(const Question *q, HlEnvServer *s) {
   const char *which = text_of(q, "module");
   if (!path && !text)
     return hl_error(q->cx, (HlPos){0}, "'load' wants a \"program\" (a path) or a \"text\"");
+  if (path && strcmp(path, "-") == 0)
+    return hl_error(q->cx, (HlPos){0}, "standard input is for questions: give a path or a \"text\"");
+  if (path && text)
+    return hl_error(q->cx, (HlPos){0}, "'load' wants a \"program\" or a \"text\", not both");
   HlSource *source = path ? NULL : hl_source_new("<text>", text, strlen(text), false);
   const HlLoadOptions how = {.verify = true};
   const bool ok = path ? hl_load(q->cx, path, &how, &s->file)
@@ -449,33 +453,35 @@ static bool op_help(Question *q) {
   return true;
 }
 
-static bool is_field(const char *fields, const char *key, const json_t *value) {
-  const char *at = strstr(fields, key);
-  switch (at ? at[strlen(key)] : 0) {
-  case '$': return json_is_string(value);
-  case '#': return json_is_integer(value);
-  case '?': return json_is_boolean(value);
-  case '[': return json_is_array(value);
-  default: return false;
+// What a question's field is to be, by the letter behind its name; NULL: there is no such field.
+static const char *kind_of(const char *fields, const char *key, json_type *out) {
+  HlBuf field = {0};
+  hl_buf_printf(&field, " %s", key);
+  const char *at = *key && !key[strcspn(key, " $#?[")] ? strstr(fields, field.at) : NULL;
+  const char letter = at ? at[field.n] : 0;
+  hl_buf_free(&field);
+  switch (letter) {
+  case '$': *out = JSON_STRING; return "a text";
+  case '#': *out = JSON_INTEGER; return "a whole number";
+  case '?': *out = JSON_TRUE; return "true or false";
+  case '[': *out = JSON_ARRAY; return "a list";
+  default: return NULL;
   }
 }
 
 // Nothing that is said is passed over.
-static bool check_fields(const Question *q, const char *fields) {
+static bool check_fields(const Question *q, const char *op, const char *fields) {
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)(uintptr_t)q->root, key, value) {
-    HlBuf field = {0};
-    hl_buf_printf(&field, " %s", key);
-    const bool known = strcspn(key, " $#?[") == strlen(key) && *key &&
-                       (strcmp(key, "op") == 0 || is_field(fields, field.at, value));
-    hl_buf_free(&field);
-    if (known)
+    json_type type = JSON_NULL;
+    const char *kind = kind_of(fields, key, &type);
+    if (strcmp(key, "op") == 0)
       continue;
-    hl_error(q->cx, (HlPos){0}, "the question has no \"%.100s\" of this kind", key);
-    if (*fields)
-      hl_hint(q->cx, "there are%s($ a text, # a whole number, ? true or false, [ a list)", fields);
-    return false;
+    if (!kind)
+      return hl_error(q->cx, (HlPos){0}, "'%s' has no \"%.100s\"", op, key);
+    if (json_typeof(value) != type && !(type == JSON_TRUE && json_is_boolean(value)))
+      return hl_error(q->cx, (HlPos){0}, "\"%s\" is to be %s", key, kind);
   }
   return true;
 }
@@ -493,7 +499,7 @@ static bool answer(Question *q) {
     if (ops[k].loaded && ops[k].run != op_reset && hl_env_is_broken(q->server->env))
       return hl_error_kind(q->cx, HL_FAILED, (HlPos){0},
                            "an earlier step was broken off: {\"op\": \"reset\"} first");
-    return check_fields(q, ops[k].fields) && ops[k].run(q);
+    return check_fields(q, op, ops[k].fields) && ops[k].run(q);
   }
   const char *near = hl_nearest(hl_str(op), names, HL_COUNT_OF(ops));
   no_such(q, "op", op);
