@@ -247,6 +247,20 @@ static bool list_menu(HlCx *cx, HlEnv *env, EnvChoices *c) {
   return true;
 }
 
+// What a dry run builds and gives up is taken back at once: otherwise going back to a snapshot would do it again.
+static bool look_dry(HlCx *cx, HlEnv *env, EnvChoices *c) {
+  const HlEditMark mark = hl_mark(env->m);
+  HlEngine *engine =
+      env_run(cx, env, env->m, env->options.choose, &(HlEngineOptions){.dry = true});
+  const bool ok = engine;
+  if (ok)
+    list_rewrites(c, engine, env->m,
+                  env->options.target ? env->options.target : hl_target_none());
+  hl_engine_free(engine);
+  hl_undo(env->m, mark);
+  return ok;
+}
+
 EnvChoices *env_choices_find(HlCx *cx, HlEnv *env) {
   EnvChoices *c = base_alloc(sizeof *c);
   c->arena = hl_arena_new();
@@ -255,13 +269,7 @@ EnvChoices *env_choices_find(HlCx *cx, HlEnv *env) {
   if (env->options.actions == HL_ENV_PASSES) {
     ok = list_menu(cx, env, c);
   } else {
-    HlEngine *engine =
-        env_run(cx, env, env->m, env->options.choose, &(HlEngineOptions){.dry = true});
-    ok = engine;
-    if (ok)
-      list_rewrites(c, engine, env->m,
-                    env->options.target ? env->options.target : hl_target_none());
-    hl_engine_free(engine);
+    ok = look_dry(cx, env, c);
   }
   if (ok)
     return c;

@@ -123,6 +123,7 @@ static void drop_snapshots(HlEnv *env, int left) {
 static bool start_game(HlCx *cx, HlEnv *env, uint64_t seed) {
   EnvState state = {.rng = {seed}};
   env->moves.n = env->chosen.n = 0;
+  hl_prepare_marks(env->m);  // what is made once is not made, and taken back, in every step
   env->start = hl_mark(env->m);
   if (!look(cx, env, &state))
     return false;
@@ -576,6 +577,7 @@ HlEnv *hl_env_fork(HlCx *cx, const HlEnv *env) {
     vec_push_as(fork->arena, &fork->moves, env->moves.at[k]);
   for (int k = 0; k < env->state.n_chosen; k++)
     vec_push_as(fork->arena, &fork->chosen, env->chosen.at[k]);
+  hl_prepare_marks(fork->m);
   fork->start = hl_mark(fork->m);
   return fork;
 }
