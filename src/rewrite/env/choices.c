@@ -44,25 +44,22 @@ void env_choices_give(const HlEnv *holder, EnvChoices *choices) {
 // --- What it is worth ---------------------------------------------------------------------------
 
 typedef struct Prices {
-  HlArena *arena;
-  const HlModule *m;
-  const HlTarget *target;
-  HlCost *comps;
-  HlTimes times;
-  Map inst;  // by symbol of the name
+  const EnvPrices *of;
+  Map inst;  // by symbol of the name; empty until somebody asks
+  bool knows_names;
 } Prices;
 
-static void prices_begin(Prices *p, HlArena *arena, const HlModule *m, const HlTarget *target) {
-  *p = (Prices){.arena = arena, .m = m, .target = target, .inst.arena = arena};
-  p->comps = hl_cost_comps(arena, m);
-  p->times = hl_times(arena, m, target, p->comps);
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
+static void know_names(Prices *p) {
+  for (const HlComp *comp = p->of->m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
       map_add_ptr(&p->inst, map_key(inst->name), inst);
+  p->knows_names = true;
 }
 
-static const HlInst *find_inst(const Prices *p, const char *comp, const char *name) {
-  const HlSym *sym = hl_syms_find(p->m->syms, name, strlen(name));
+static const HlInst *find_inst(Prices *p, const char *comp, const char *name) {
+  const HlSym *sym = hl_syms_find(p->of->m->syms, name, strlen(name));
+  if (!p->knows_names)
+    know_names(p);
   MapWalk walk = map_walk(&p->inst, map_key(sym));
   for (const HlInst *inst; sym && (inst = map_next_ptr(&walk));)
     if (strcmp(inst->comp->name->text, comp) == 0)
@@ -91,7 +88,7 @@ static double reads_of(const HlInst *user, const HlInst *what) {
 
 // A producer goes into its user: of two kernels one is left, the value between them is neither written nor read; where somebody
 // else wants it, the producer stays beside.
-static double gain_of_pair(const Prices *p, const HlInst *user, const HlInst *with) {
+static double gain_of_pair(const EnvPrices *p, const HlInst *user, const HlInst *with) {
   const HlCost a = hl_cost_inst_by(with, p->comps), b = hl_cost_inst_by(user, p->comps);
   const EnvTraffic x = env_traffic(with, p->comps), y = env_traffic(user, p->comps);
   const double apart = env_time(&p->times, with) + env_time(&p->times, user);
@@ -108,14 +105,14 @@ static double gain_of_pair(const Prices *p, const HlInst *user, const HlInst *wi
   return apart - together - (stays ? env_time(&p->times, with) : 0);
 }
 
-static double gain_of(const Prices *p, const HlRewrite *r) {
+static double gain_of(Prices *p, const HlRewrite *r) {
   const HlInst *inst = *r->with ? find_inst(p, r->comp, r->inst) : NULL;
   const HlInst *with = inst ? find_inst(p, r->comp, r->with) : NULL;
   if (!with || inst->comp->is_fusion)
     return NAN;
   for (uint32_t k = 0; k < inst->n_operands; k++)
     if (inst->operands[k] == with)
-      return gain_of_pair(p, inst, with);
+      return gain_of_pair(p->of, inst, with);
   return NAN;
 }
 
@@ -190,14 +187,12 @@ static HlEnvChoice choice_of(EnvChoices *c, const HlRewrite *r, const HlRewrite 
                        .after = keep(c, r->after, NULL, NULL)};
 }
 
-static void list_rewrites(EnvChoices *c, const HlEngine *engine, const HlModule *m,
-                          const HlTarget *target) {
+static void list_rewrites(EnvChoices *c, const HlEngine *engine, const EnvPrices *of) {
   int64_t n;
   const HlRewrite *all = hl_engine_rewrites(engine, &n), *before = NULL;
-  HlArena *scratch = hl_arena_new();
+  HlArena *scratch = of->arena;
   Map seen = {.arena = scratch}, sites = {.arena = scratch};
-  Prices prices;
-  prices_begin(&prices, scratch, m, target);
+  Prices prices = {.of = of, .inst.arena = scratch};
   c->at = HL_ARRAY(c->arena, HlEnvChoice, n + 1);
   c->site = HL_ARRAY(c->arena, HlEnvSite, n + 1);
   int *options = HL_ARRAY(scratch, int, n + 1);
@@ -212,7 +207,6 @@ static void list_rewrites(EnvChoices *c, const HlEngine *engine, const HlModule 
     c->at[c->n++] = choice;
     before = r;
   }
-  hl_arena_free(scratch);
   put_in_order(c);
 }
 
@@ -248,20 +242,19 @@ static bool list_menu(HlCx *cx, HlEnv *env, EnvChoices *c) {
 }
 
 // What a dry run builds and gives up is taken back at once: otherwise going back to a snapshot would do it again.
-static bool look_dry(HlCx *cx, HlEnv *env, EnvChoices *c) {
+static bool look_dry(HlCx *cx, HlEnv *env, const EnvPrices *prices, EnvChoices *c) {
   const HlEditMark mark = hl_mark(env->m);
   HlEngine *engine =
       env_run(cx, env, env->m, env->options.choose, &(HlEngineOptions){.dry = true});
   const bool ok = engine;
   if (ok)
-    list_rewrites(c, engine, env->m,
-                  env->options.target ? env->options.target : hl_target_none());
+    list_rewrites(c, engine, prices);
   hl_engine_free(engine);
   hl_undo(env->m, mark);
   return ok;
 }
 
-EnvChoices *env_choices_find(HlCx *cx, HlEnv *env) {
+EnvChoices *env_choices_find(HlCx *cx, HlEnv *env, const EnvPrices *prices) {
   EnvChoices *c = base_alloc(sizeof *c);
   c->arena = hl_arena_new();
   atomic_init(&c->refs, 1);
@@ -269,7 +262,7 @@ EnvChoices *env_choices_find(HlCx *cx, HlEnv *env) {
   if (env->options.actions == HL_ENV_PASSES) {
     ok = list_menu(cx, env, c);
   } else {
-    ok = look_dry(cx, env, c);
+    ok = look_dry(cx, env, prices, c);
   }
   if (ok)
     return c;

@@ -99,11 +99,16 @@ static bool end(HlEnv *env, bool ok) {
 
 // Looks at the module as it is: all of `out` but what is of the game.
 static bool look(HlCx *cx, HlEnv *env, EnvState *out) {
-  if (!env_run_all(cx, env, env->m, env->options.pre) ||
-      !env_judge(cx, env, &out->costs, &out->metric))
+  if (!env_run_all(cx, env, env->m, env->options.pre))
     return false;
-  out->hash = hl_dag_hash(env->m);
-  out->choices = env_choices_find(cx, env);
+  HlArena *arena = hl_cx_scratch(cx);
+  const HlMark mark = hl_arena_mark(arena);
+  const EnvPrices prices = env_prices(arena, env->m, env_target_of(env));
+  if (env_judge_by(cx, env, &prices, &out->costs, &out->metric)) {
+    out->hash = hl_dag_hash(env->m);
+    out->choices = env_choices_find(cx, env, &prices);
+  }
+  hl_arena_release(arena, mark);
   return out->choices;
 }
 
