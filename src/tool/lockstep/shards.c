@@ -267,20 +267,19 @@ bool shards_guessed(const ShardCuts *cuts) {
   return cuts->n > cuts->said && (cuts->possible & said) == 0;
 }
 
-bool shards_equal(HlCx *quiet, const Shards *s, ShardCuts *cuts, int device, const HlLiteral *part,
-                  const HlLiteral *whole, HlMaybeFloat tolerance, HlMismatch *out) {
-  bool has = false;
+uint64_t shards_left(HlCx *quiet, const Shards *s, const ShardCuts *cuts, uint64_t possible,
+                     int device, const HlLiteral *part, const HlLiteral *whole,
+                     HlMaybeFloat tolerance, HlMismatch *first) {
   for (int k = 0; k < cuts->n; k++) {
     HlMismatch mismatch;
-    if (!(cuts->possible >> k & 1) ||
+    if (!(possible >> k & 1) ||
         is_part(quiet, s, cuts->at[k], device, part, whole, tolerance, &mismatch))
       continue;
-    cuts->possible &= ~((uint64_t)1 << k);
-    if (!has)
-      *out = mismatch;
-    has = true;
+    possible &= ~((uint64_t)1 << k);
+    if (k == 0)
+      *first = mismatch;
   }
-  return cuts->possible != 0;
+  return possible;
 }
 
 // --- Ops that know of devices -----------------------------------------------------------------------
