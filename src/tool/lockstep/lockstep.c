@@ -71,6 +71,7 @@ typedef struct Lockstep {
   int devices_a;        // fewer, where one has all of a program that is cut
   StepSide side_a, side_b;
   Shards *shards;       // NULL: the second program has whole arrays
+  bool *gathered;          // [serial of b] what has the partner of its operand
   ShardCuts *result_cuts;  // of each leaf of the result
   HlModule *without;    // the first program, where its borders had to be written out
   Source *source;
@@ -240,14 +241,17 @@ static void pair_gathered(Lockstep *l, Partner *partner, const HlInst *inst) {
     if (!row || row->a->op == inst->op)
       continue;
     if (to && (!partner[to->serial] || !is_sure(partner[to->serial]->by)) &&
-        may_pair(l, row->a, to))
+        may_pair(l, row->a, to)) {
       partner[to->serial] = new_row(l, row->a, to, row->by);
+      l->gathered[to->serial] = true;
+    }
     if (shards_sum(inst))
       partner[operand->serial] = NULL;
   }
 }
 
 static void pair_gathers(Lockstep *l, Partner *partner) {
+  l->gathered = HL_ARRAY(l->arena, bool, (size_t)l->b->next_serial + 1);
   for (const HlComp *comp = l->b->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
       if (shards_gather(inst))
@@ -310,6 +314,8 @@ static void pair_up(Lockstep *l, const HlDiff *diff) {
       l->target[out->n_pairs] = (Target){.times = HL_ARRAY(l->arena, int64_t, l->devices)};
       if (l->shards)
         l->target[out->n_pairs].cuts = shards_cuts(l->shards, partner[b->serial]->a, b);
+      if (l->shards && l->gathered[b->serial])
+        shards_allow_any(&l->target[out->n_pairs].cuts);
       *map_at(&l->target_of, b->serial) = (uint64_t)++out->n_pairs;
     }
   }
