@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 
+#include "ir/shaped.h"
 #include "ir/state.h"
 
 const HlAttr *hl_attr(const HlInst *inst, HlAttrKey key) {
@@ -48,6 +49,11 @@ HlInst hl_inst_as(const HlInst *inst, HlOp op, int n, int n_attrs, const HlAttr 
   other.attrs = attrs;
   other.n_attrs = (uint16_t)n_attrs;
   return other;
+}
+
+HlInst ir_inst_shaped(HlInst inst, const HlShape *shape) {
+  inst.shape = shape;
+  return inst;
 }
 
 int64_t hl_parameter_number(const HlInst *inst) {

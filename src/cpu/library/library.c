@@ -13,6 +13,7 @@
 #include "eval/custom.h"
 #include "hilo/custom_calls.h"
 #include "ir/backend_config.h"
+#include "ir/shaped.h"
 
 // What becomes of element v: scale * v, then more * c and the bias of its column added, the bias first if `bias_first`; then relu.
 typedef struct Finish {
@@ -101,8 +102,8 @@ static const CpuKernel *make_dot(CpuMaker *maker, const HlInst *inst, const HlGe
       {.key = HL_A_RHS_BATCH_DIMS, .ints = s.batch[1]},
       {.key = HL_A_RHS_CONTRACTING_DIMS, .ints = s.contract[1]},
   };
-  HlInst dot = hl_inst_as(inst, HL_OP_DOT, 2, HL_COUNT_OF(attrs), attrs);
-  dot.shape = result;
+  const HlInst dot =
+      ir_inst_shaped(hl_inst_as(inst, HL_OP_DOT, 2, HL_COUNT_OF(attrs), attrs), result);
   return dot_kernel(maker, &dot, result);
 }
 
@@ -161,8 +162,7 @@ static const CpuKernel *make_conv(CpuMaker *maker, const HlInst *inst, Finish *f
       return NULL;
   if (hl_is_call(inst, HL_CALL_CONV_FUSED) && !finish_conv(maker, inst, f))
     return NULL;
-  HlInst conv = custom_conv_inst(inst, &form, attr);
-  conv.shape = result;
+  const HlInst conv = ir_inst_shaped(custom_conv_inst(inst, &form, attr), result);
   return conv_make(maker, &conv);
 }
 
