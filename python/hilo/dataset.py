@@ -120,6 +120,11 @@ class Dataset:
           self.note_unreadable(str(file), str(e))
     return new
 
+  def add_dataset(self, folder: Path) -> int:
+    """Adds the programs of another data set, with their origins. How many were new."""
+    with Dataset(folder) as other:
+      return sum(self.add(module, row["origin"], row["source"]) for row, module in other.modules())
+
   def add_random(self, n: int, *, origin: str = "generated", first: int = 0, **options: Any) -> int:
     """Adds random programs of seeds from `first` on; options are those of hilo.games.generate."""
     return sum(self.add(_game.generate(seed, **options), origin, f"seed {seed}") for seed in range(first, first + n))
