@@ -589,7 +589,15 @@ static void test_protocol(void **state) {
   ask(cx, server, "{\"op\": \"choices\", \"by\": \"size\"}", "not by");
   ask(cx, server, "{\"op\": \"snapshot\"}", "\"snapshot\": 0");
   ask(cx, server, "{\"op\": \"step\", \"choose\": [1000]}", "there is no choice 1000");
-  ask(cx, server, "{\"op\": \"step\", \"choose\": \"all\"}", "a list of numbers");
+  ask(cx, server, "{\"op\": \"step\", \"choose\": \"all\"}", "\\\"choose\\\" is to be a list");
+  ask(cx, server, "{\"op\": \"step\", \"choose\": [0.5]}", "a list of numbers");
+  ask(cx, server, "{\"op\": \"step\", \"chose\": [0]}", "'step' has no \\\"chose\\\"");
+  ask(cx, server, "{\"op\": \"step\", \"choose\": [0], \"choose\": [1]}", "no JSON: duplicate");
+  ask(cx, server, "{\"op\": \"choices\", \"most\": 99999999999}", "\\\"most\\\" is a whole number from 0");
+  ask(cx, server, "{\"op\": \"choices\", \"texts\": 1}", "is to be true or false");
+  ask(cx, server, "{\"op\": \"restore\", \"snapshot\": 4294967296}", "is a whole number from 0");
+  ask(cx, server, "{\"op\": \"restore\"}", "there is no snapshot -1");
+  ask(cx, server, "{\"op\": \"play\", \"width\": -1}", "is a whole number from 0");
   ask(cx, server, "{\"op\": \"try\", \"choose\": [0]}", "\"kernels\": ");
   ask(cx, server, "{\"op\": \"step\", \"choose\": [0]}", "\"applied\": 1");
   ask(cx, server, "{\"op\": \"play\", \"policy\": \"greedy\"}", "\"tries\": ");
