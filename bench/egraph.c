@@ -122,7 +122,7 @@ static bool run_once(HlCx *cx, const HlReplay *inputs, Side *side, int64_t times
 static bool alternate(HlCx *cx, const HlReplay *inputs, Side side[2], int rounds) {
   bool ok = run_once(cx, inputs, &side[0], 1) && run_once(cx, inputs, &side[1], 1) &&
             run_once(cx, inputs, &side[0], 1);
-  int64_t times = (int64_t)(0.01 / (side[0].best + 1e-9)) + 1;
+  int64_t times = (int64_t)(0.01 / (side[0].best + 1e-7)) + 1;
   side[0].best = side[1].best = 1e30;
   for (int k = 0; ok && k < rounds; k++)
     ok = run_once(cx, inputs, &side[k % 2], times) && run_once(cx, inputs, &side[1 - k % 2], times);
@@ -142,7 +142,7 @@ static double measure(void *user, const HlModule *m) {
   Side side = {0};
   bool ok = copy && prepare(with->cx, with->session, copy, &side) && run_once(with->cx, with->inputs, &side, 1) &&
             run_once(with->cx, with->inputs, &side, 1);
-  const int64_t times = (int64_t)(0.01 / (side.best + 1e-9)) + 1;
+  const int64_t times = (int64_t)(0.01 / (side.best + 1e-7)) + 1;
   side.best = 1e30;
   for (int k = 0; ok && k < 7; k++)
     ok = run_once(with->cx, with->inputs, &side, times);
