@@ -19,8 +19,7 @@ static bool is_handed_on(const HlComp *body, const HlInst *inst) {
   const HlInst *root = body->root;
   const int64_t k = is_element(body, inst) ? hl_attr_int(inst, HL_A_INDEX) : -1;
   return k >= 0 && root->op == HL_OP_TUPLE && k < root->n_operands &&
-         is_element(body, root->operands[k]) &&
-         hl_attr_int(root->operands[k], HL_A_INDEX) == k;
+         is_element(body, root->operands[k]) && hl_attr_int(root->operands[k], HL_A_INDEX) == k;
 }
 
 // The same in every iteration.
@@ -28,7 +27,8 @@ static bool is_fixed(const HlComp *body, const HlInst *inst, int depth) {
   if (inst->op == HL_OP_CONSTANT || is_handed_on(body, inst))
     return true;
   if (depth == 0 || inst->n_operands == 0 || inst->n_calls > 0 ||
-      !hl_op_is((HlOp)inst->op, HL_T_ELEMENTWISE | HL_T_REARRANGES) || !hl_shape_is_array(inst->shape))
+      !hl_op_is((HlOp)inst->op, HL_T_ELEMENTWISE | HL_T_REARRANGES) ||
+      !hl_shape_is_array(inst->shape))
     return false;
   for (uint32_t k = 0; k < inst->n_operands; k++)
     if (!is_fixed(body, inst->operands[k], depth - 1))
