@@ -71,7 +71,8 @@ def lower_harnesses(folder, groups):
 def run_one(args, script, folder):
   env = os.environ | {"JAX_ENABLE_X64": "1" if str(script) == "harnesses" else "0",
                       "JAX_NUM_GENERATED_CASES": str(args.cases), "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu"),
-                      "JAX_SKIP_SLOW_TESTS": "1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+                      "JAX_SKIP_SLOW_TESTS": "1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+                      "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
   command = [args.python, os.path.abspath(__file__), "harvest", os.path.abspath(folder), str(script), args.harnesses or ""]
   process = subprocess.Popen(command, env=env, cwd=script.resolve().parent, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL)
@@ -84,13 +85,6 @@ def run_one(args, script, folder):
     except subprocess.TimeoutExpired:
       process.kill()
       process.wait()
-
-
-def merge(data, part):
-  """Adds a part; how many were new."""
-  from hilo.dataset import Dataset
-  with Dataset(part) as other:
-    return sum(data.add(module, row["origin"], row["source"]) for row, module in other.modules())
 
 
 def build(args):
@@ -110,7 +104,7 @@ def build(args):
       if not (part / "done").exists():
         run_one(args, script, part)
         part.mkdir(parents=True, exist_ok=True)
-        new = merge(data, part)
+        new = data.add_dataset(part)
         (part / "done").touch()
         print(f"{script.stem:40} {new:6} new, {len(data):6} in all, {time.monotonic() - begin:5.0f} s", flush=True)
     for more in args.add:

@@ -79,7 +79,8 @@ typedef struct HlEgraphOptions {
   const HlTarget *target;              // for whom programs are priced; NULL: "cpu"
   const char *pipeline;                // what the programs taken out are compiled by before they are priced, which fuses them;
                                        // NULL: "cpu-native" if the table has it; "": none, the least sum of prices wins
-  // Seconds that a compiled program takes, instead of hl_times of it: measured, say. Negative: it cannot be told. May be NULL.
+  // Seconds that a compiled program takes, instead of hl_env_costs_of it: measured, say. Negative: it cannot be told. May be NULL.
+  // Asked again, in turns, of what it has chosen and of the module as it was.
   double (*measure)(void *user, const HlModule *compiled);
   double least_gain;                   // how much better than the module as it was a program must be: 0.01, 1%
   HlEgraphWay extract;

@@ -120,6 +120,11 @@ class Dataset:
           self.note_unreadable(str(file), str(e))
     return new
 
+  def add_dataset(self, folder: Path) -> int:
+    """Adds the programs of another data set, with their origins. How many were new."""
+    with Dataset(folder) as other:
+      return sum(self.add(module, row["origin"], row["source"]) for row, module in other.modules())
+
   def add_random(self, n: int, *, origin: str = "generated", first: int = 0, **options: Any) -> int:
     """Adds random programs of seeds from `first` on; options are those of hilo.games.generate."""
     return sum(self.add(_game.generate(seed, **options), origin, f"seed {seed}") for seed in range(first, first + n))
@@ -151,7 +156,7 @@ class Dataset:
       place.mkdir(parents=True, exist_ok=True)
       arrays = _game.observe(module, "tpugraphs-v1")
       ids, feat = _configuration(arrays)
-      seconds = _game.Game(module, env="algebra", target=target).costs["seconds"]
+      seconds = _game.Game(module, env="order", target=target).costs["seconds"]  # whose choices need no looking
       np.savez(place / (pathlib.Path(row["file"]).stem + ".npz"), **arrays, node_config_ids=ids, node_config_feat=feat,
                config_runtime=np.array([max(1, round(seconds * 1e9))], np.int64))
       n += 1

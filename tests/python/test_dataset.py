@@ -38,6 +38,9 @@ class Datasets(unittest.TestCase):
       (self.folder / "broken.hlo").write_text("HloModule broken\nENTRY main { ROOT x = f32[ }\n")
       data.add_files([self.folder / "broken.hlo"])
       self.assertEqual(len(data.unreadable), 1)
+    with Dataset(self.folder / "e") as other:
+      self.assertEqual((other.add_dataset(self.folder / "d"), other.add_dataset(self.folder / "d")), (new, 0))
+      self.assertEqual({row["origin"] for row in other.rows}, {"mlp"})
     again = Dataset(self.folder / "d")
     self.assertEqual(len(again), new)
     for row, module in again.modules():

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,9 @@
 #include "hilo/build.h"
 #include "hilo/egraph.h"
 #include "hilo/opt.h"
+#include "hilo/target.h"
 #include "hilo/text.h"
+#include "hilo/trajectory.h"
 #include "hilo/verify.h"
 
 typedef struct One {
@@ -316,7 +319,8 @@ static void programs_can_be_measured(void **state) {
   One t = start(integers);
   int measured = 0;
   saturate(&t, (HlEgraphOptions){.measure = by_count, .user = &measured});
-  assert_int_equal(measured, t.report.n_candidates);
+  // What is chosen, and what was there, five times again.
+  assert_int_equal(measured, t.report.n_candidates + (t.report.candidate[0].taken ? 0 : 10));
   assert_true(measured >= 2);
   for (int k = 0; k < t.report.n_candidates; k++)
     assert_true(t.report.candidate[k].seconds == (double)t.report.candidate[k].instructions);
@@ -325,6 +329,23 @@ static void programs_can_be_measured(void **state) {
   const HlEgraphOptions options = {
       .passes = &hl_passes, .pipelines = &hl_pipelines, .measure = never};
   assert_false(hl_saturate(t.cx, t.m, &options, t.arena, NULL));
+  end(&t);
+}
+
+// Good the first time, never again.
+static double by_luck(void *user, const HlModule *compiled) {
+  const int k = ++*(int *)user;
+  return k == 2 ? 1 : 2;
+}
+
+static void gains_by_chance_are_not_taken(void **state) {
+  (void)state;
+  One t = start(integers);
+  int measured = 0;
+  saturate(&t, (HlEgraphOptions){.measure = by_luck, .user = &measured, .least_gain = 0.02});
+  assert_true(t.report.candidate[1].seconds == 1 && t.report.candidate[0].taken);
+  assert_int_equal(measured, t.report.n_candidates + 10);
+  assert_int_equal(count(&t, HL_OP_ADD), 1);
   end(&t);
 }
 
@@ -370,6 +391,66 @@ static const char loop[] = "HloModule m\n"
                            "  b = s32[8] get-tuple-element(w), index=2\n"
                            "  ROOT r = (s32[8], s32[8]) tuple(a, b)\n"
                            "}\n";
+
+// Each iteration multiplies its row of xs: by what is the same in all of them, or, with %s in place of w, by what it changes.
+static const char rows[] =
+    "HloModule m\n"
+    "body {\n"
+    "  s = (s32[], f32[8,4,6], f32[6,5], f32[4,5], f32[6,5]) parameter(0)\n"
+    "  i = s32[] get-tuple-element(s), index=0\n"
+    "  one = s32[] constant(1)\n"
+    "  zero = s32[] constant(0)\n"
+    "  next = s32[] add(i, one)\n"
+    "  xs = f32[8,4,6] get-tuple-element(s), index=1\n"
+    "  w = f32[6,5] get-tuple-element(s), index=2\n"
+    "  h = f32[4,5] get-tuple-element(s), index=3\n"
+    "  v = f32[6,5] get-tuple-element(s), index=4\n"
+    "  part = f32[1,4,6] dynamic-slice(xs, i, zero, zero), dynamic_slice_sizes={1,4,6}\n"
+    "  row = f32[4,6] reshape(part)\n"
+    "  d = f32[4,5] dot(row, %s), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "  sum = f32[4,5] add(h, d)\n"
+    "  g = f32[4,5] tanh(sum)\n"
+    "  u = f32[6,5] add(v, w)\n"
+    "  ROOT t = (s32[], f32[8,4,6], f32[6,5], f32[4,5], f32[6,5]) tuple(next, xs, w, g, u)\n"
+    "}\n"
+    "cond {\n"
+    "  s = (s32[], f32[8,4,6], f32[6,5], f32[4,5], f32[6,5]) parameter(0)\n"
+    "  i = s32[] get-tuple-element(s), index=0\n"
+    "  n = s32[] constant(8)\n"
+    "  ROOT lt = pred[] compare(i, n), direction=LT\n"
+    "}\n"
+    "ENTRY main {\n"
+    "  zero = s32[] constant(0)\n"
+    "  p = f32[8,4,6] parameter(0)\n"
+    "  q = f32[6,5] parameter(1)\n"
+    "  h = f32[4,5] parameter(2)\n"
+    "  init = (s32[], f32[8,4,6], f32[6,5], f32[4,5], f32[6,5]) tuple(zero, p, q, h, q)\n"
+    "  loop = (s32[], f32[8,4,6], f32[6,5], f32[4,5], f32[6,5]) while(init), condition=cond, body=body\n"
+    "  ROOT r = f32[4,5] get-tuple-element(loop), index=3\n"
+    "}\n";
+
+static void rows_are_multiplied_at_once(void **state) {
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    char text[4096];
+    snprintf(text, sizeof text, rows, k == 0 ? "w" : "v");
+    One t = start(text);
+    HlModule *before = hl_clone(t.cx, t.m);
+    saturate(&t, (HlEgraphOptions){.target = hl_target_find("cpu")});
+    assert_int_equal(count(&t, HL_OP_DOT), 1);
+    const HlInst *dot = NULL;
+    for (const HlComp *comp = t.m->first; comp; comp = comp->next)
+      for (const HlInst *inst = comp->first; inst; inst = inst->next)
+        dot = inst->op == HL_OP_DOT ? inst : dot;
+    assert_int_equal(hl_shape_elements(dot->shape), k == 0 ? 8 * 20 : 20);
+    assert_true((dot->comp == t.m->entry) == (k == 0));
+    HlValidated v;
+    assert_true(hl_validate(t.cx, before, t.m, NULL, &v));
+    assert_true(v.equal);
+    hl_module_free(before);
+    end(&t);
+  }
+}
 
 // That element 1 goes through as it is comes to light in the body first; and the body itself is rewritten.
 static void loops_are_seen_through(void **state) {
@@ -508,6 +589,8 @@ int main(void) {
       cmocka_unit_test(ways_agree_with_exact),
       cmocka_unit_test(programs_can_be_measured),
       cmocka_unit_test(little_gain_changes_nothing),
+      cmocka_unit_test(gains_by_chance_are_not_taken),
+      cmocka_unit_test(rows_are_multiplied_at_once),
       cmocka_unit_test(loops_are_seen_through),
       cmocka_unit_test(equal_loops_are_one),
       cmocka_unit_test(known_branches_are_taken),

@@ -154,6 +154,12 @@ enum { EG_REGION_LAWS = 3 };
 extern const HlRule eg_region_laws[EG_REGION_LAWS];
 void eg_try_region_laws(HlEgraph *eg, HlEgraphRuleCount *count);
 
+// --- loops.c ------------------------------------------------------------------------------------------
+
+// In loops: dots of an iteration's part of what is handed on with what is handed on become rows of one dot for all iterations, which
+// may be taken out of the loop. How many did.
+int eg_prepare_loops(HlCx *cx, HlModule *m);
+
 // --- work.c -----------------------------------------------------------------------------------------
 
 // All rules, and how far they may go.

@@ -286,8 +286,7 @@ static bool choose_region(HlEgraph *eg, HlArena *arena, const double *price, uin
   }
   if (starts_from(how, HL_EXTRACT_SHARED))
     choose_shared(eg, price, region, node);
-  const bool local =
-      how == HL_EXTRACT_LOCAL || how == HL_EXTRACT_EXACT || how == HL_EXTRACT_ALL;
+  const bool local = how == HL_EXTRACT_LOCAL || how == HL_EXTRACT_EXACT || how == HL_EXTRACT_ALL;
   if (local)
     choose_local(eg, price, region, node);
   try_original(eg, arena, price, region, local, node);

@@ -285,6 +285,79 @@ HlInst *eg_slice_of_dot(HlPass *p, HlBuild *b, HlInst *inst) {
   return dot_of(b, dot.inst, cut_side(b, &dot, 0, bounds), cut_side(b, &dot, 1, bounds));
 }
 
+// --- Rows -----------------------------------------------------------------------------------------------------
+
+// A reshape without dimension d of a dynamic-slice that takes one place of it and all of the others, as the loops of scans read
+// their arrays: that slice. NULL: x is none.
+static const HlInst *row_of(const HlInst *x, int64_t *d) {
+  const HlInst *slice = x->op == HL_OP_RESHAPE ? x->operands[0] : x;
+  *d = -1;
+  if (x == slice || slice->op != HL_OP_DYNAMIC_SLICE ||
+      slice->n_operands != 1 + (uint32_t)slice->shape->rank ||
+      x->shape->rank + 1 != slice->shape->rank)
+    return NULL;
+  const HlShape *of = slice->operands[0]->shape;
+  for (int64_t k = 0; k < of->rank; k++)
+    if (slice->shape->dim[k] != of->dim[k]) {
+      if (*d >= 0 || slice->shape->dim[k] != 1)
+        return NULL;
+      *d = k;
+    }
+  for (int64_t k = 0; *d >= 0 && k < x->shape->rank; k++)
+    if (x->shape->dim[k] != slice->shape->dim[k + (k >= *d)])
+      return NULL;
+  return *d >= 0 ? slice : NULL;
+}
+
+// Numbers of dimensions where one more has come in at d.
+static HlI64s shifted(HlI64s dims, int64_t d, int64_t *room) {
+  for (int k = 0; k < dims.n; k++)
+    room[k] = dims.at[k] + (dims.at[k] >= d);
+  return (HlI64s){room, dims.n};
+}
+
+// The place `start` along dimension d of x, all of the others, without that dimension.
+static HlInst *row_at(HlBuild *b, HlInst *x, int64_t d, HlInst *start, const HlShape *shape) {
+  HlInst *starts[2 * MOST_RANK];
+  int64_t sizes[2 * MOST_RANK];
+  if (!x)
+    return NULL;
+  HlInst *zero = hl_b_scalar_int(b, start->shape->dtype, 0);
+  for (int64_t k = 0; k < x->shape->rank; k++) {
+    starts[k] = k == d ? start : zero;
+    sizes[k] = k == d ? 1 : x->shape->dim[k];
+  }
+  return hl_b_reshape(b, hl_b_dynamic_slice(b, x, starts, sizes), shape->rank, shape->dim);
+}
+
+static HlInst *row_of_dot(HlBuild *b, const Dot *dot, int side) {
+  int64_t d, batch[MOST_RANK], contract[MOST_RANK];
+  const HlInst *row = row_of(dot->side[side].x, &d);
+  if (!row || row->shape->rank > MOST_RANK)
+    return NULL;
+  Side whole[2] = {dot->side[0], dot->side[1]};
+  whole[side].x = row->operands[0];
+  whole[side].batch = shifted(dot->side[side].batch, d, batch);
+  whole[side].contract = shifted(dot->side[side].contract, d, contract);
+  HlInst *all = hl_b_dot(b, whole[0].x, whole[1].x, whole[0].batch, whole[1].batch,
+                         whole[0].contract, whole[1].contract, dot->inst->shape->dtype);
+  const HlI64s precision = hl_attr_ints(dot->inst, HL_A_OPERAND_PRECISION);
+  Dot of_all;
+  if (!all || !read_dot(all, &of_all))
+    return NULL;
+  if (precision.n == 2)
+    hl_set_ints(all, HL_A_OPERAND_PRECISION, precision);
+  return row_at(b, all, place_of(&of_all, side, d), row->operands[1 + d], dot->inst->shape);
+}
+
+HlInst *eg_dot_of_row(HlPass *p, HlBuild *b, HlInst *inst) {
+  Dot dot;
+  if (!read_dot(inst, &dot) || hl_has_attr(inst, HL_A_ALGORITHM))
+    return NULL;
+  HlInst *made = row_of_dot(b, &dot, 0);
+  return made ? made : row_of_dot(b, &dot, 1);
+}
+
 // --- Sums of arrays ---------------------------------------------------------------------------------------------
 
 static bool is_sum(const HlInst *inst) {

@@ -2,16 +2,19 @@
 //
 // A round tries all rules on what is new, and rebuilds. Afterwards programs are taken out in several ways, put into the module one after
 // the other under a mark, compiled, and priced by the roofline of the target: what fuses with what is decided by the compiler, so only the
-// compiled program says what a choice was worth. The cheapest stays; the module as it was is one of them. Where programs are measured, one
-// more is the best of them with its short loops written out, and what is chosen has to gain when measured again.
+// compiled program says what a choice was worth. The cheapest stays; the module as it was is one of them. On top of the best one laws of loops
+// as wholes are tried (loops.c; where programs are measured short loops are written out, too). What a measurement has chosen has to gain when
+// it is measured again.
 
 #include <math.h>
 #include <string.h>
 
 #include "hilo/cost.h"
+#include "hilo/env.h"
 #include "rewrite/egraph/egraph.h"
 
-enum { MOST_CANDIDATES = 9 };
+enum { MOST_CANDIDATES = 11 };
+enum { LOOPS_AT_ONCE = 1, LOOPS_WRITTEN_OUT = 2 };  // loops.c; while_loop_unroller
 enum { USUAL_NODES = 100000, USUAL_ITERATIONS = 12 };
 static const double USUAL_SECONDS = 10;
 
@@ -119,7 +122,7 @@ typedef struct Candidates {
   const char *pipeline;  // "": none
   HlEgraphReport *report;
   Choice choice[MOST_CANDIDATES];  // of each candidate but the first
-  const char *after[MOST_CANDIDATES];  // passes before the pipeline, or NULL
+  int after[MOST_CANDIDATES];      // what is done to it before it is compiled: LOOPS_...
   uint64_t hash[MOST_CANDIDATES];
 } Candidates;
 
@@ -147,8 +150,8 @@ static double work_of(HlArena *arena, const HlTimes *times, const HlModule *m) {
 static void measure(const Candidates *c, const HlModule *m, HlEgraphCandidate *out) {
   HlArena *arena = hl_arena_new();
   const HlTimes times = hl_times(arena, m, c->target, hl_cost_comps(arena, m));
-  out->seconds =
-      c->options->measure ? c->options->measure(c->options->user, m) : times.seconds[m->entry->id];
+  out->seconds = c->options->measure ? c->options->measure(c->options->user, m)
+                                     : hl_env_costs_of(m, c->target).seconds;
   out->work = work_of(arena, &times, m);
   out->instructions = hl_count_instructions(m);
   for (const HlComp *comp = m->first; comp; comp = comp->next)
@@ -169,11 +172,41 @@ static bool run_passes(HlCx *cx, const HlEgraphOptions *o, const HlTarget *targe
   return ok;
 }
 
+static int count_loops(const HlModule *m) {
+  int n = 0;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      n += inst->op == HL_OP_WHILE;
+  return n;
+}
+
+// What laws of loops as wholes make of a program that was taken out. `news`: how often they did something; may be NULL.
+static bool do_loops(HlCx *cx, const HlEgraphOptions *o, const HlTarget *target, HlModule *m,
+                     int laws, int *news) {
+  int n = 0;
+  if (laws == 0)
+    return true;
+  if (!run_passes(cx, o, target, m, "call-inliner"))
+    return false;
+  if (laws & LOOPS_AT_ONCE) {
+    n += eg_prepare_loops(cx, m);
+    if (n > 0 && !run_passes(cx, o, target, m, "while-loop-invariant-code-motion, dce"))
+      return false;
+  }
+  const int loops = count_loops(m);
+  if (laws & LOOPS_WRITTEN_OUT && !run_passes(cx, o, target, m, "while_loop_unroller"))
+    return false;
+  n += loops - count_loops(m);
+  if (news)
+    *news = n;
+  return true;
+}
+
 // Compiles a copy of the module as it is and prices what comes out.
-static bool price(const Candidates *c, const char *after, HlEgraphCandidate *out) {
+static bool price(const Candidates *c, int loops, HlEgraphCandidate *out) {
   HlCx *cx = c->eg->cx;
   HlModule *copy = hl_clone(cx, c->eg->module);
-  bool ok = copy && run_passes(cx, c->options, c->target, copy, after) &&
+  bool ok = copy && do_loops(cx, c->options, c->target, copy, loops, NULL) &&
             run_passes(cx, c->options, c->target, copy, c->pipeline);
   if (ok)
     measure(c, copy, out);
@@ -211,7 +244,7 @@ static bool add_candidate(Candidates *c, HlEgraphWay how, const char *name, doub
   if (ok && !is_known(c, hash)) {
     c->choice[k] = choice;
     c->hash[k] = hash;
-    ok = price(c, NULL, new_candidate(c, name, choice.price));
+    ok = price(c, 0, new_candidate(c, name, choice.price));
   }
   hl_undo(c->eg->module, mark);
   c->report->price_s += hl_now() - start;
@@ -269,32 +302,37 @@ static bool put(const Candidates *c, int k) {
   return !c->choice[k].node || eg_emit(c->eg, &c->choice[k]);
 }
 
-static int count_loops(const HlModule *m) {
-  int n = 0;
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      n += inst->op == HL_OP_WHILE;
-  return n;
-}
-
-// The law of loops that no price tells the worth of: a short loop is its iterations one after another.
-static bool add_written_out(Candidates *c, int best) {
-  static const char passes[] = "call-inliner, while_loop_unroller";
+// A candidate with laws of loops on top, that no price of a node tells the worth of.
+static bool add_loops(Candidates *c, int of, int laws, const char *how) {
   HlCx *cx = c->eg->cx;
   const int k = c->report->n_candidates;
   if (count_loops(c->eg->module) == 0 || k == MOST_CANDIDATES)
     return true;
   const HlEditMark mark = hl_mark(c->eg->module);
-  HlModule *copy = put(c, best) ? hl_clone(cx, c->eg->module) : NULL;
-  bool ok = copy && run_passes(cx, c->options, c->target, copy, passes);
-  if (ok && count_loops(copy) < count_loops(c->eg->module)) {
-    c->choice[k] = c->choice[best];
-    c->after[k] = passes;
-    ok = price(c, passes, new_candidate(c, "loops written out", c->report->candidate[best].price));
-  }
+  HlModule *copy = put(c, of) ? hl_clone(cx, c->eg->module) : NULL;
+  int news = 0;
+  bool ok = copy && do_loops(cx, c->options, c->target, copy, laws, &news);
   hl_module_free(copy);
+  if (ok && news > 0) {
+    c->choice[k] = c->choice[of];
+    c->after[k] = laws;
+    ok = price(c, laws, new_candidate(c, how, c->report->candidate[of].price));
+  }
   hl_undo(c->eg->module, mark);
   return ok;
+}
+
+// Of the best program and of that as it was. Only measurements say what it costs to go round.
+static bool add_all_loops(Candidates *c, int best) {
+  const bool measured = c->options->measure;
+  for (int turn = 0; turn < 2; turn++) {
+    const int of = turn == 0 ? best : 0;
+    if ((turn == 0 || best != 0) &&
+        (!add_loops(c, of, LOOPS_AT_ONCE, "loops at once") ||
+         (measured && !add_loops(c, of, LOOPS_WRITTEN_OUT, "loops written out"))))
+      return false;
+  }
+  return true;
 }
 
 static int best_of(const Candidates *c) {
@@ -316,7 +354,7 @@ static bool confirm(Candidates *c, int *best) {
     const int side = k % 2;
     HlEgraphCandidate again = {.how = c->report->candidate[side ? *best : 0].how};
     const HlEditMark mark = hl_mark(eg->module);
-    ok = (side == 0 || put(c, *best)) && price(c, side ? c->after[*best] : NULL, &again);
+    ok = (side == 0 || put(c, *best)) && price(c, side ? c->after[*best] : 0, &again);
     hl_undo(eg->module, mark);
     least[side] = fmin(least[side], again.seconds);
   }
@@ -325,8 +363,8 @@ static bool confirm(Candidates *c, int *best) {
   return ok;
 }
 
-// `after`: passes that are still to be run on what was put into the module.
-static bool choose(Candidates *c, const char **after) {
+// `loops`: what is still to be done to what was put into the module.
+static bool choose(Candidates *c, int *loops) {
   HlEgraph *eg = c->eg;
   HlEgraphReport *report = c->report;
   if (c->options->extract == HL_EXTRACT_RANDOM) {
@@ -340,7 +378,7 @@ static bool choose(Candidates *c, const char **after) {
   static const HlEgraphWay ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL,
                                      HL_EXTRACT_EXACT};
   const HlEgraphWay how = c->options->extract;
-  bool ok = price(c, NULL, first);  // with nothing between it and those it is measured beside
+  bool ok = price(c, 0, first);  // with nothing between it and those it is measured beside
   for (int k = 0; ok && k < HL_COUNT_OF(ways); k++)
     if (how == HL_EXTRACT_ALL || how == ways[k])
       ok = add_candidate(c, ways[k], hl_egraph_way_name(ways[k]), prices);
@@ -351,13 +389,13 @@ static bool choose(Candidates *c, const char **after) {
   for (int k = 0; k < report->n_candidates && !*c->pipeline && !c->options->measure; k++)
     report->candidate[k].seconds = report->candidate[k].price;
   int best = best_of(c);
-  if (ok && c->options->measure && *c->pipeline && how == HL_EXTRACT_ALL) {
-    ok = add_written_out(c, best) && (best == 0 || add_written_out(c, 0));
+  if (ok && c->options->passes && (*c->pipeline || c->options->measure) && how == HL_EXTRACT_ALL) {
+    ok = add_all_loops(c, best);
     best = best_of(c);
   }
   ok = ok && (best == 0 || !c->options->measure || confirm(c, &best));
   report->candidate[best].taken = true;
-  *after = c->after[best];
+  *loops = c->after[best];
   return ok && put(c, best);
 }
 
@@ -384,7 +422,7 @@ static void describe(const HlEgraph *eg, const Rules *rules, HlEgraphReport *rep
 }
 
 static bool work(HlEgraph *eg, HlModule *m, const HlEgraphOptions *o, HlArena *arena,
-                 HlEgraphReport *report, const char **after) {
+                 HlEgraphReport *report, int *loops) {
   Rules rules;
   if (!read_rules(eg->cx, arena, o, &rules) || !hl_egraph_add_module(eg, m))
     return false;
@@ -401,7 +439,7 @@ static bool work(HlEgraph *eg, HlModule *m, const HlEgraphOptions *o, HlArena *a
                   .target = rules.target,
                   .pipeline = o->passes ? pipeline_of(o) : "",
                   .report = report};
-  return choose(&c, after);
+  return choose(&c, loops);
 }
 
 bool hl_saturate(HlCx *cx, HlModule *m, const HlEgraphOptions *options, HlArena *arena,
@@ -413,10 +451,10 @@ bool hl_saturate(HlCx *cx, HlModule *m, const HlEgraphOptions *options, HlArena 
   report = report ? report : &unread;
   *report = (HlEgraphReport){0};
   const HlEgraphOptions *o = options ? options : &usual;
-  const char *after = NULL;
-  bool ok = work(eg, m, o, arena ? arena : own, report, &after);
+  int loops = 0;
+  bool ok = work(eg, m, o, arena ? arena : own, report, &loops);
   hl_egraph_free(eg);
-  ok = ok && run_passes(cx, o, o->target ? o->target : hl_target_find("cpu"), m, after);
+  ok = ok && do_loops(cx, o, o->target ? o->target : hl_target_find("cpu"), m, loops, NULL);
   report->after = hl_count_instructions(m);
   hl_arena_free(own);
   return ok;

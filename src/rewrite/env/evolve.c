@@ -19,13 +19,14 @@
 
 enum {
   OWN = -1,
-  PEOPLES = 4,     // one after the other, each for its part of the tries
-  PEOPLE = 24,     // sequences that are kept
-  LONGEST = 48,    // steps of one
-  AT_FIRST = 16,   // steps of those made up at the start, at most
-  PATIENCE = 40,   // children a person without a new best, until all but the best few are made up anew
-  ELDERS = 4,      // those few
-  CHILDREN = 64    // for each try at most
+  PEOPLES = 4,    // one after the other, each for its part of the tries
+  PEOPLE = 24,    // sequences that are kept
+  LONGEST = 48,   // steps of one
+  AT_FIRST = 16,  // steps of those made up at the start, at most
+  PATIENCE =
+      40,      // children a person without a new best, until all but the best few are made up anew
+  ELDERS = 4,  // those few
+  CHILDREN = 64  // for each try at most
 };
 
 // A state that was met.
@@ -46,16 +47,16 @@ typedef struct Person {
 typedef struct Tribe {
   Player *p;
   HlRng rng;
-  int64_t until;         // tries
+  int64_t until;  // tries
   bool knows_own;
-  int n_kinds;           // choices of the first state
-  int *worked;           // of each how often it has changed something, and one
-  int64_t n_worked;      // all of these
+  int n_kinds;       // choices of the first state
+  int *worked;       // of each how often it has changed something, and one
+  int64_t n_worked;  // all of these
   HlEnvCosts first;
   VEC(Place) places;
-  Map place_at;          // by key
-  Map next;              // by key of a state and a choice: the place after it
-  int start;             // snapshot; that after step k of `path` is start + 1 + k
+  Map place_at;  // by key
+  Map next;      // by key of a state and a choice: the place after it
+  int start;     // snapshot; that after step k of `path` is start + 1 + k
   int path[LONGEST], n_path;
   Person *people, best;
   int n, wanted;
@@ -335,8 +336,7 @@ static bool settle(Tribe *t, bool last) {
   t->n = 0;
   for (int k = 0; last && k < t->n_elders; k++)
     admit(t, &t->elders[k]);
-  return join(t, &none) && join(t, &own) && join(t, &often) && join(t, &in_order) &&
-         begin_again(t);
+  return join(t, &none) && join(t, &own) && join(t, &often) && join(t, &in_order) && begin_again(t);
 }
 
 static bool evolve(Tribe *t) {
