@@ -77,7 +77,7 @@ typedef struct HlEnvOptions {
   const char *pre;             // runs before choices are looked for
   const char *choose;          // runs dry, and then with what was chosen
   const char *post;            // runs after each step
-  const char *own;             // the passes whose decisions the player "xla" takes over; "": those of `choose`
+  const char *own;             // the passes whose decisions the player "xla" takes over; "": those of `choose`, or `menu`
   const char *menu;            // HL_ENV_PASSES: passes, as a pipeline of one level
   HlEnvActions actions;
   const char *metric;          // by name; NULL: "time"
@@ -140,7 +140,7 @@ bool hl_env_apply(HlCx *cx, HlEnv *env, const int *choices, int n, HlEnvStep *ou
 // The same by an action; n is as HlEnvActions says.
 bool hl_env_step(HlCx *cx, HlEnv *env, const int *action, int n, HlEnvStep *out);
 bool hl_env_stop(HlCx *cx, HlEnv *env, HlEnvStep *out);
-// A step in which the passes of `own` do what they do by themselves (of a menu: all passes in their order, once).
+// A step in which the passes of `own` do what they do by themselves, once.
 bool hl_env_apply_own(HlCx *cx, HlEnv *env, HlEnvStep *out);
 // The move of another environment of the same module and setting.
 bool hl_env_repeat(HlCx *cx, HlEnv *env, const HlEnv *from, int move, HlEnvStep *out);

@@ -376,7 +376,10 @@ static bool simulate(Cli *cli, const SimCluster *c, HlArena *arena, const char *
   HlClusterRun run;
   HlBuf out = {0};
   cli_progress(cli, "simulating %s on %lld devices", p->name, (long long)p->devices);
-  bool ok = s && hl_cluster_run(cli->cx, arena, p, s, &c->options, &run);
+  bool ok = s && (c->options.device < p->devices ||
+                  hl_error(cli->cx, (HlPos){0}, "--device=%lld: there are %lld devices",
+                           (long long)c->options.device, (long long)p->devices));
+  ok = ok && hl_cluster_run(cli->cx, arena, p, s, &c->options, &run);
   cli_progress(cli, NULL);
   if (ok && cli->json)
     tell_json(&cli->report, arena, p, s, &run);

@@ -103,14 +103,19 @@ HlSimGraph *sim_load(Cli *cli, CliFiles *files, int k, const SimInput *input, bo
 // --- Writing ------------------------------------------------------------------------------------------------------
 
 bool sim_write(Cli *cli, const HlSimGraph *graph, const char *path) {
+  HlBuf room = {0};
+  const bool ok = sim_write_in(cli, graph, path, &room);
+  hl_buf_free(&room);
+  return ok;
+}
+
+bool sim_write_in(Cli *cli, const HlSimGraph *graph, const char *path, HlBuf *room) {
   const HlSimForm form = strcmp(path, "-") == 0 ? HL_SIM_TEXT : hl_sim_form_of(path);
   if (form == HL_SIM_FORM_NONE)
     return hl_error(cli->cx, (HlPos){0}, "%s: a graph is written as .pb or .textproto", path);
-  HlBuf out = {0};
-  hl_sim_write(graph, form, &out);
-  const bool ok = hl_write_file(cli->cx, path, out.at ? out.at : "", out.n);
-  hl_buf_free(&out);
-  return ok;
+  room->n = 0;
+  hl_sim_write(graph, form, room);
+  return hl_write_file(cli->cx, path, room->at ? room->at : "", room->n);
 }
 
 // --- Describing -----------------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 // cli/sim/modes.c: the modes of `hilo sim` that make, convert and describe graphs, translate them and run one alone.
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/vec.h"
 #include "cli/json.h"
 #include "cli/sim/sim.h"
 #include "cpu/pool/pool.h"
@@ -114,10 +116,31 @@ typedef struct Translated {
   const char *path;
   HlI64s processors;
   HlBuf *report;
+  pthread_mutex_t lock;
+  VEC(HlBuf) rooms;  // of threads that write nothing just now
 } Translated;
 
+static HlBuf take_room(Translated *t) {
+  HlBuf room = {0};
+  pthread_mutex_lock(&t->lock);
+  if (t->rooms.n > 0)
+    room = vec_pop(&t->rooms);
+  pthread_mutex_unlock(&t->lock);
+  return room;
+}
+
+static void put_room(Translated *t, HlBuf room) {
+  pthread_mutex_lock(&t->lock);
+  const bool fits = t->rooms.n < t->rooms.capacity;
+  if (fits)
+    vec_push(&t->rooms, room);
+  pthread_mutex_unlock(&t->lock);
+  if (!fits)
+    hl_buf_free(&room);
+}
+
 static bool write_one(HlCx *cx, HlSimGraph *graph, int k, void *user) {
-  const Translated *t = user;
+  Translated *t = user;
   Cli one = *t->cli;  // of this thread
   HlBuf name = {0};
   bool ok = true;
@@ -129,7 +152,9 @@ static bool write_one(HlCx *cx, HlSimGraph *graph, int k, void *user) {
     hl_buf_printf(&name, "%s/", t->how->dir);
     put_stem(&name, t->path);
     hl_buf_printf(&name, ".%lld%s", (long long)t->processors.at[k], end_of(t->cli, t->path));
-    ok = sim_write(&one, graph, name.at);
+    HlBuf room = take_room(t);
+    ok = sim_write_in(&one, graph, name.at, &room);
+    put_room(t, room);
   }
   if (ok && t->cli->json) {
     json_open(&t->report[k], NULL, '{');
@@ -178,8 +203,13 @@ static bool translate(Cli *cli, HlSimGraph *graph, const char *path, void *user)
   HlArena *arena = hl_arena_new();
   const int64_t one = hl_sim_graph_processor(graph);  // or -1
   const HlI64s all = one < 0 ? hl_sim_processors(arena, graph) : (HlI64s){&one, 1};
-  Translated t = {cli, how, path, how->only.n > 0 ? how->only : all, NULL};
+  Translated t = {.cli = cli,
+                  .how = how,
+                  .path = path,
+                  .processors = how->only.n > 0 ? how->only : all,
+                  .lock = PTHREAD_MUTEX_INITIALIZER};
   t.report = HL_ARRAY(arena, HlBuf, t.processors.n + 1);
+  vec_room(&t.rooms, cpu_usable_threads());
   bool ok = check_processors(cli->cx, all, t.processors);
   ok = ok &&
        (one >= 0 ? translate_own(cli, graph, &t)
@@ -187,6 +217,9 @@ static bool translate(Cli *cli, HlSimGraph *graph, const char *path, void *user)
                                          cpu_usable_threads(), write_one, &t));
   cli_progress(cli, NULL);
   print_reports(cli, &t);
+  for (int k = 0; k < t.rooms.n; k++)
+    hl_buf_free(&t.rooms.at[k]);
+  vec_free(&t.rooms);
   if (ok && how->dir && !cli->json)
     cli_say(cli, "%s: %d graph%s in %s\n", path, t.processors.n, t.processors.n == 1 ? "" : "s",
             how->dir);

@@ -34,6 +34,7 @@ HlSimGraph *sim_load(Cli *cli, CliFiles *files, int k, const SimInput *input, bo
 HlSimCompat sim_compat(const Cli *cli);
 // Writes a graph in the form that the path says ("-": as text). False after reporting.
 bool sim_write(Cli *cli, const HlSimGraph *graph, const char *path);
+bool sim_write_in(Cli *cli, const HlSimGraph *graph, const char *path, HlBuf *room);  // in a buffer that is used again
 // Appends the graph's description: lines, or with --json keys.
 void sim_describe_graph(const Cli *cli, const HlSimGraph *graph, HlBuf *out);
 

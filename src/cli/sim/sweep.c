@@ -104,6 +104,9 @@ static bool read_key(Sweep *s, const char *text, size_t n) {
     return bad_spec(s, text, n);
   Key *key = &s->key[s->n++];
   key->name = hl_arena_strndup(s->arena, text, (size_t)(eq - text));
+  for (int k = 0; k + 1 < s->n; k++)
+    if (strcmp(s->key[k].name, key->name) == 0)
+      return cli_usage(s->cli, "--sweep: '%s' stands there twice", key->name) == CLI_OK;
   for (const char *at = eq + 1; at < end;) {
     const char *comma = memchr(at, ',', (size_t)(end - at)), *stop = comma ? comma : end;
     if (key->n == MAX_VALUES || stop == at)
@@ -285,7 +288,7 @@ bool sim_sweep(Cli *cli, const SimCluster *c, const HlModule *m, const HlCluster
 bool sim_check_changes(Cli *cli, const SimCluster *c) {
   HlArena *arena = hl_arena_new();
   const char *list = cli_value(cli, "--what-if"), *spec = cli_value(cli, "--sweep");
-  bool ok = true;
+  bool ok = !list || *list || cli_usage(cli, "--what-if: which changes? bandwidth=2x, say") == CLI_OK;
   for (; ok && list && *list; list += strcspn(list, ",")) {
     list += *list == ',';
     ok = hl_system_what_if(cli->cx, arena, c->system,

@@ -389,9 +389,10 @@ static bool end_step(HlCx *cx, HlEnv *env, EnvState *next, HlEnvStep *out) {
 }
 
 static int64_t run_own(HlCx *cx, HlEnv *env) {
-  const bool menu = env->options.actions == HL_ENV_PASSES;
+  const HlEnvOptions *o = &env->options;
+  const bool menu = o->actions == HL_ENV_PASSES && !*o->own;
   int64_t made = -1;
-  HlEngine *engine = env_run(cx, env, env->m, menu ? env->options.menu : env->options.own, NULL);
+  HlEngine *engine = env_run(cx, env, env->m, menu ? o->menu : o->own, NULL);
   if (engine)
     hl_engine_rewrites(engine, &made);
   hl_engine_free(engine);

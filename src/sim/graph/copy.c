@@ -49,7 +49,7 @@ static HlSimNode *copy_node(HlSimSub *to, const HlSimNode *from, const SimCopy *
   if (how->suffix.n > 0)
     name = sim_join(graph, name, how->suffix);
   else if (!here)
-    name = (HlStr){hl_arena_strndup(graph->arena, name.at, name.n), name.n};
+    name = sim_copy_text(graph, name);
   HlSimNode *node =
       sim_new_node(to, sim_op(from), name, how->new_ids ? graph->next_id++ : from->id);
   node->cost = how->scale == 1 ? from->cost : scaled(from->cost, how->scale);
@@ -70,7 +70,7 @@ HlSimSub *sim_copy_sub(HlSimGraph *to, HlSimNode *caller, const HlSimSub *from,
   if (how->suffix.n > 0 && !how->inside)
     name = sim_join(to, name, how->suffix);
   else if (to != from->graph)
-    name = (HlStr){hl_arena_strndup(to->arena, name.at, name.n), name.n};
+    name = sim_copy_text(to, name);
   HlSimSub *sub = sim_new_sub(to, caller, name);
   sub->probability = from->probability;
   sub->count = from->count;

@@ -149,10 +149,10 @@ static Meaning meaning_of(const SimDevices *d, HlGroupMode mode) {
 
 bool sim_device_groups(HlCx *cx, HlArena *arena, const SimDevices *devices, const HlInst *inst,
                        HlI64Lists *out) {
-  const Meaning m = meaning_of(devices, hl_group_mode(inst));
   HlI64Lists lists = lists_of(arena, inst);
   if (!check_number(cx, devices, inst))
     return false;
+  const Meaning m = meaning_of(devices, hl_group_mode(inst));
   if (lists.n == 0)
     lists = everybody(arena, m.ids);
   HlI64s *groups = HL_ARRAY(arena, HlI64s, lists.n * m.copies);
@@ -175,10 +175,10 @@ bool sim_device_groups(HlCx *cx, HlArena *arena, const SimDevices *devices, cons
 
 bool sim_device_pairs(HlCx *cx, HlArena *arena, const SimDevices *devices, const HlInst *inst,
                       HlI64s *out) {
-  const Meaning m = meaning_of(devices, hl_group_mode(inst));
   const HlI64s pairs = raw_pairs(arena, inst);
   if (!check_number(cx, devices, inst))
     return false;
+  const Meaning m = meaning_of(devices, hl_group_mode(inst));
   int64_t *ids = HL_ARRAY(arena, int64_t, pairs.n * m.copies + 1);
   int n = 0;
   for (int64_t copy = 0; copy < m.copies; copy++)

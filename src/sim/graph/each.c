@@ -27,6 +27,7 @@ typedef struct Worker {
   pthread_t thread;
   bool started;
   int failed;  // which; -1: none
+  SimRoom room;
 } Worker;
 
 static int take(Shared *s) {
@@ -42,12 +43,14 @@ static void fail(Shared *s) {
   pthread_mutex_unlock(&s->lock);
 }
 
-static bool run_one(const Worker *w, int k) {
+static bool run_one(Worker *w, int k) {
   const Shared *s = w->shared;
-  HlSimGraph *graph = hl_sim_individualize(w->cx, s->composite, s->processors.at[k], s->compat);
+  HlSimGraph *graph =
+      sim_individualize(w->cx, s->composite, s->processors.at[k], s->compat, &w->room);
   const bool ok = graph && (!s->how || hl_sim_translate(w->cx, graph, s->how)) &&
                   s->visit(w->cx, graph, k, s->user);
   hl_sim_graph_free(graph);
+  sim_room_empty(&w->room);
   return ok;
 }
 
@@ -117,6 +120,8 @@ bool hl_sim_each_processor(HlCx *cx, const HlSimGraph *composite, HlI64s process
     *hl_cx_limits(worker[k].cx) = *hl_cx_limits(cx);
   }
   run_all(worker, n);
+  for (int k = 0; k < n; k++)
+    sim_room_free(&worker[k].room);
   pthread_mutex_destroy(&shared.lock);
   // What the first thread reported of a later one is not told.
   bool mine = worker[0].failed >= 0;

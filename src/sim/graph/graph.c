@@ -130,7 +130,7 @@ HlStr sim_name(HlSimGraph *graph, const char *format, ...) {
 HlStr sim_join(HlSimGraph *graph, HlStr a, HlStr b) {
   if (b.n == 0)
     return a;
-  char *text = hl_arena_alloc(graph->arena, a.n + b.n + 1);
+  char *text = sim_alloc(graph, a.n + b.n + 1);
   if (a.n > 0)
     memcpy(text, a.at, a.n);
   memcpy(text + a.n, b.at, b.n);
@@ -140,9 +140,9 @@ HlStr sim_join(HlSimGraph *graph, HlStr a, HlStr b) {
 // --- Lists ----------------------------------------------------------------------------------------------------
 
 // A list of n pointers with one more, whose place is returned.
-static void **push(HlArena *arena, void ***list, int n) {
+static void **push(HlSimGraph *graph, void ***list, int n) {
   if ((n & (n - 1)) == 0) {  // full: n is 0 or a power of two
-    void **wider = HL_ARRAY(arena, void *, n == 0 ? 1 : 2 * (int64_t)n);
+    void **wider = sim_alloc(graph, (n == 0 ? 1 : 2 * (size_t)n) * sizeof *wider);
     if (n > 0)
       memcpy(wider, *list, (size_t)n * sizeof *wider);
     *list = wider;
@@ -151,13 +151,13 @@ static void **push(HlArena *arena, void ***list, int n) {
 }
 
 HlSimSub *sim_new_sub(HlSimGraph *graph, HlSimNode *caller, HlStr name) {
-  HlSimSub *sub = HL_NEW(graph->arena, HlSimSub);
+  HlSimSub *sub = sim_alloc(graph, sizeof *sub);
   *sub = (HlSimSub){.name = name, .probability = 1, .count = 1, .caller = caller, .graph = graph};
   return sub;
 }
 
 void sim_hang_sub(HlSimNode *caller, HlSimSub *sub) {
-  *push(sub->graph->arena, (void ***)&caller->subs, caller->n_subs) = sub;
+  *push(sub->graph, (void ***)&caller->subs, caller->n_subs) = sub;
   caller->n_subs++;
   sub->caller = caller;
 }
@@ -173,13 +173,13 @@ HlSimSub *hl_sim_add_sub(HlSimGraph *graph, HlSimNode *caller, HlStr name) {
 
 HlSimNode *sim_new_node(HlSimSub *sub, HlSimOp op, HlStr name, int64_t id) {
   HlSimGraph *graph = sub->graph;
-  HlSimNode *node = HL_NEW(graph->arena, HlSimNode);
+  HlSimNode *node = sim_alloc(graph, sizeof *node);
   node->name = name;
   node->id = id;
   node->serial = graph->n_serials++;
   node->op = (uint8_t)op;
   node->sub = sub;
-  *push(graph->arena, (void ***)&sub->nodes, sub->n_nodes) = node;
+  *push(graph, (void ***)&sub->nodes, sub->n_nodes) = node;
   sub->n_nodes++;
   return node;
 }
@@ -189,7 +189,7 @@ HlSimNode *hl_sim_add_node(HlSimSub *sub, HlSimOp op, HlStr name) {
 }
 
 void sim_push_operand(HlSimNode *node, HlSimNode *operand) {
-  *push(node->sub->graph->arena, (void ***)&node->operands, node->n_operands) = operand;
+  *push(node->sub->graph, (void ***)&node->operands, node->n_operands) = operand;
   node->n_operands++;
 }
 
@@ -236,8 +236,8 @@ const HlSimGroups *sim_groups(HlSimGraph *graph, int n, const HlI64s *lists) {
   for (HlSimGroups *seen; (seen = map_next_ptr(&walk));)
     if (groups_equal(seen, n, lists))
       return seen;
-  HlSimGroups *groups = HL_NEW(graph->arena, HlSimGroups);
-  HlI64s *at = HL_ARRAY(graph->arena, HlI64s, n);
+  HlSimGroups *groups = sim_alloc(graph, sizeof *groups);
+  HlI64s *at = sim_alloc(graph, (size_t)n * sizeof *at);
   for (int k = 0; k < n; k++)
     at[k] = hl_i64s_copy(graph->arena, lists[k]);
   *groups = (HlSimGroups){n, at};

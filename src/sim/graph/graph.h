@@ -6,8 +6,16 @@
 #include "base/vec.h"
 #include "hilo/sim_graph.h"
 
+// Memory of a thread that makes graph after graph (room.c). From {0}.
+typedef struct SimRoom {
+  VEC(char *) block;
+  int at;       // the block that is used now
+  size_t used;  // of that
+} SimRoom;
+
 struct HlSimGraph {
-  HlArena *arena;  // all of it lies there, this too
+  HlArena *arena;  // all of it lies there, this too,
+  SimRoom *room;   // or here, if there is one
   HlStr name;
   int64_t processor;
   HlSimSub *entry;
@@ -40,6 +48,12 @@ static inline bool sim_is_recv(HlSimOp op) {
   return op == HL_SIM_RECV || op == HL_SIM_RECV_START || op == HL_SIM_RECV_DONE;
 }
 
+// --- Memory (room.c): cleared, for as long as the graph lives ---
+void *sim_alloc(HlSimGraph *graph, size_t size);
+HlStr sim_copy_text(HlSimGraph *graph, HlStr text);
+void sim_room_empty(SimRoom *room);  // no graph lies there any more
+void sim_room_free(SimRoom *room);
+
 // --- Building: names are taken as they are, for as long as the graph lives ---
 HlStr sim_name(HlSimGraph *graph, const char *format, ...) HL_PRINTF(2, 3);
 HlStr sim_join(HlSimGraph *graph, HlStr a, HlStr b);
@@ -65,6 +79,8 @@ typedef struct SimOwn {
   int64_t processor;
   HlSimCompat compat;
 } SimOwn;
+HlSimGraph *sim_individualize(HlCx *cx, const HlSimGraph *composite, int64_t processor,
+                              HlSimCompat compat, SimRoom *room);
 // Sets the opcode and the groups of a copy; false: what it calls is left out.
 bool sim_keep_own(const SimOwn *own, const HlSimNode *from, HlSimNode *copy);
 

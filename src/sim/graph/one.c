@@ -47,12 +47,18 @@ bool sim_keep_own(const SimOwn *own, const HlSimNode *from, HlSimNode *copy) {
 
 HlSimGraph *hl_sim_individualize(HlCx *cx, const HlSimGraph *composite, int64_t processor,
                                  HlSimCompat compat) {
+  return sim_individualize(cx, composite, processor, compat, NULL);
+}
+
+HlSimGraph *sim_individualize(HlCx *cx, const HlSimGraph *composite, int64_t processor,
+                              HlSimCompat compat, SimRoom *room) {
   if (composite->processor >= 0) {
     hl_error(cx, (HlPos){0}, "graph %.*s is of processor %lld: expected a composite graph",
              (int)composite->name.n, composite->name.at, (long long)composite->processor);
     return NULL;
   }
   HlSimGraph *graph = hl_sim_graph_new((HlStr){"", 0}, processor);
+  graph->room = room;
   graph->name = sim_name(graph, "%.*s_%lld", (int)composite->name.n, composite->name.at,
                          (long long)processor);
   const SimOwn own = {cx, processor, compat};

@@ -20,7 +20,7 @@ static HlStr put_together(HlSimGraph *graph, HlStr name, const char *words, int6
     if (rest < 10)
       break;
   }
-  char *text = hl_arena_alloc(graph->arena, name.n + n_words + (size_t)n_digits + 1);
+  char *text = sim_alloc(graph, name.n + n_words + (size_t)n_digits + 1);
   if (name.n > 0)
     memcpy(text, name.at, name.n);
   memcpy(text + name.n, words, n_words);

@@ -7,11 +7,20 @@
 #include "base/compiler.h"
 #include "sim/graph/graph.h"
 
+// Ids that are given one after the other are marked in a table, others in a map.
+typedef struct Ids {
+  uint8_t *table;
+  int64_t n;
+  Map map;
+  bool twice;  // one was met again
+} Ids;
+
 typedef struct Check {
   HlCx *cx;
   const HlSimGraph *graph;
   bool composite;
   int64_t errors;
+  Ids ids;
 } Check;
 
 static void HL_PRINTF(3, 4) wrong(Check *c, const HlSimNode *node, const char *format, ...) {
@@ -131,37 +140,6 @@ static void check_node(Check *c, const HlSimNode *node) {
   }
 }
 
-static void check_sub(Check *c, const HlSimSub *sub) {
-  const bool branch = sub->caller && sub->caller->op == HL_SIM_CONDITIONAL;
-  const bool loop = sub->caller && sub->caller->op == HL_SIM_WHILE;
-  if (!sub->root) {
-    wrong_sub(c, sub, "it has no root");
-    return;
-  }
-  for (int k = 0; k < sub->n_nodes; k++) {
-    const HlSimNode *node = sub->nodes[k];
-    for (int j = 0; j < node->n_operands; j++)
-      if (HL_UNLIKELY(node->operands[j] == sub->root))
-        wrong_sub(c, sub, "its root %.*s has a user, %.*s", (int)sub->root->name.n,
-                  sub->root->name.at, (int)node->name.n, node->name.at);
-    check_node(c, node);
-  }
-  if (!branch && sub->probability != 1)
-    wrong_sub(c, sub, "its execution probability is %g, not 1", sub->probability);
-  if (!loop && sub->count != 1)
-    wrong_sub(c, sub, "its execution count is %lld, not 1", (long long)sub->count);
-  if (loop && sub->count < 1)
-    wrong_sub(c, sub, "its execution count is %lld: a loop runs at least once",
-              (long long)sub->count);
-}
-
-// Ids that are given one after the other are marked in a table, others in a map.
-typedef struct Ids {
-  uint8_t *table;
-  int64_t n;
-  Map map;
-} Ids;
-
 static bool mark(uint8_t *at) {
   const bool before = *at != 0;
   *at = 1;
@@ -177,14 +155,50 @@ static bool seen_before(Ids *ids, int64_t id) {
   return before;
 }
 
-static void check_ids(Check *c, HlArena *arena, const SimSubs *subs) {
-  Ids ids = {
-      HL_ARRAY(arena, uint8_t, c->graph->n_serials + 2), (int64_t)c->graph->n_serials + 2, {0}};
-  for (int k = 0; k < subs->n; k++)
-    for (int j = 0; j < subs->at[k]->n_nodes; j++)
-      if (seen_before(&ids, subs->at[k]->nodes[j]->id))
-        wrong(c, subs->at[k]->nodes[j], "its id is not unique");
-  map_free(&ids.map);
+static void new_ids(Check *c, HlArena *arena) {
+  map_free(&c->ids.map);
+  c->ids = (Ids){.table = HL_ARRAY(arena, uint8_t, c->graph->n_serials + 2),
+                 .n = (int64_t)c->graph->n_serials + 2};
+}
+
+// Inner subroutines before the one that they are in: as deep as the graph is nested, which whoever makes one bounds.
+static void check_sub(Check *c, const HlSimSub *sub) {
+  for (int k = 0; k < sub->n_nodes; k++)
+    for (int j = 0; j < sub->nodes[k]->n_subs; j++)
+      check_sub(c, sub->nodes[k]->subs[j]);
+  const bool branch = sub->caller && sub->caller->op == HL_SIM_CONDITIONAL;
+  const bool loop = sub->caller && sub->caller->op == HL_SIM_WHILE;
+  if (!sub->root) {
+    wrong_sub(c, sub, "it has no root");
+    return;
+  }
+  for (int k = 0; k < sub->n_nodes; k++) {
+    const HlSimNode *node = sub->nodes[k];
+    for (int j = 0; j < node->n_operands; j++)
+      if (HL_UNLIKELY(node->operands[j] == sub->root))
+        wrong_sub(c, sub, "its root %.*s has a user, %.*s", (int)sub->root->name.n,
+                  sub->root->name.at, (int)node->name.n, node->name.at);
+    check_node(c, node);
+    c->ids.twice = seen_before(&c->ids, node->id) || c->ids.twice;
+  }
+  if (!branch && sub->probability != 1)
+    wrong_sub(c, sub, "its execution probability is %g, not 1", sub->probability);
+  if (!loop && sub->count != 1)
+    wrong_sub(c, sub, "its execution count is %lld, not 1", (long long)sub->count);
+  if (loop && sub->count < 1)
+    wrong_sub(c, sub, "its execution count is %lld: a loop runs at least once",
+              (long long)sub->count);
+}
+
+// Which ids are there twice.
+static void tell_ids(Check *c, HlArena *arena) {
+  SimSubs subs = {0};
+  new_ids(c, arena);
+  sim_list_subs(arena, c->graph, &subs);
+  for (int k = 0; k < subs.n; k++)
+    for (int j = 0; j < subs.at[k]->n_nodes; j++)
+      if (seen_before(&c->ids, subs.at[k]->nodes[j]->id))
+        wrong(c, subs.at[k]->nodes[j], "its id is not unique");
 }
 
 // What ParaGraph finds when it walks a graph, and ends at.
@@ -195,18 +209,18 @@ static void check_order(Check *c, HlArena *arena) {
 }
 
 bool sim_validate_kind(HlCx *cx, const HlSimGraph *graph, bool composite, bool walked) {
-  Check c = {cx, graph, composite, 0};
+  Check c = {.cx = cx, .graph = graph, .composite = composite};
   if (!graph->entry)
     return hl_error(cx, (HlPos){0}, "the graph has no entry subroutine");
   if (!composite && graph->processor < 0)
     return hl_error(cx, (HlPos){0}, "the graph of one processor has an id of 0 or more, not %lld",
                     (long long)graph->processor);
   HlArena *arena = hl_arena_new();
-  SimSubs subs = {0};
-  sim_list_subs(arena, graph, &subs);
-  for (int k = 0; k < subs.n; k++)
-    check_sub(&c, subs.at[k]);
-  check_ids(&c, arena, &subs);
+  new_ids(&c, arena);
+  check_sub(&c, graph->entry);
+  if (c.ids.twice)
+    tell_ids(&c, arena);
+  map_free(&c.ids.map);
   if (c.errors == 0 && !walked)
     check_order(&c, arena);
   hl_arena_free(arena);

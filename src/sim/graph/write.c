@@ -158,11 +158,40 @@ static void put_graph(Writer *w, const HlSimGraph *graph) {
   put_str(w, GRAPH_NAME, graph->name);
 }
 
+// Room for a NUL behind all of it.
+static void grow_for_end(Writer *w) {
+  if (w->left == 0)
+    grow(w, 1);
+}
+
+// What was written from the end of the buffer stands at its front then.
+static void move_to_front(Writer *w) {
+  const size_t n = length(w);
+  if (w->left > 0)
+    memmove(w->bytes.at, w->bytes.at + w->left, n);
+  w->bytes.n = n;
+}
+
+// What `out` has room for is used, so that a buffer that is used for graph after graph is asked for once.
 void hl_sim_write(const HlSimGraph *graph, HlSimForm form, HlBuf *out) {
-  enum { USUAL_BYTES = 128 };  // of a node
+  enum { USUAL_BYTES = 144 };  // of a node
   Writer w = {0};
-  grow(&w, (size_t)graph->n_serials * USUAL_BYTES);
+  const bool into = form != HL_SIM_TEXT && out->n == 0;
+  if (into) {
+    w.bytes = *out;
+    w.left = w.bytes.capacity;
+    *out = (HlBuf){0};
+  }
+  if (w.left < (size_t)graph->n_serials * USUAL_BYTES)
+    grow(&w, (size_t)graph->n_serials * USUAL_BYTES);
   put_graph(&w, graph);
+  if (into) {
+    grow_for_end(&w);
+    move_to_front(&w);
+    *out = w.bytes;
+    out->at[out->n] = 0;
+    return;
+  }
   const HlStr wire = {w.bytes.at ? w.bytes.at + w.left : "", length(&w)};
   if (form == HL_SIM_TEXT)
     wire_to_pbtxt(wire, &sim_paragraph__graph_proto__descriptor, out);

@@ -113,14 +113,23 @@ static bool by_messages(HlCx *cx, const HlSystem *s, const NetGroup *g, const Ne
 static bool by_rounds(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule,
                       HlExchangeTime *out);
 
+// At most: of trees, chains and what has a root, no member has something to do in every round.
+static double messages_of(const NetGroup *g, const NetSchedule *x) {
+  double of_group = (double)g->n * x->streams * (double)x->rounds;
+  if (x->how == HL_HOW_CHAIN)
+    of_group = (double)g->n * (double)x->chunks;
+  else if (x->how == HL_HOW_TREE)
+    of_group = 2 * (double)g->n;
+  else if (x->how == HL_HOW_DIRECT && x->kind >= HL_BROADCAST)
+    of_group = (double)g->n;
+  return (double)g->groups * of_group;
+}
+
 // What no formula says. A few messages are followed one by one, and so are streams that are not in step, which have no rounds
 // together; of many, rounds are solved, as if all members waited for each other after each: exact where all do alike.
-enum { FEW_MESSAGES = 20000 };
 static bool solved(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule,
                    HlExchangeTime *out) {
-  const double messages =
-      (double)g->groups * (double)g->n * schedule->streams * (double)schedule->rounds;
-  if (!net_in_step(schedule) || messages <= FEW_MESSAGES) {
+  if (!net_in_step(schedule) || messages_of(g, schedule) <= NET_FEW_MESSAGES) {
     const bool followed = by_messages(cx, s, g, schedule, out);
     out->by_rounds = true;
     return followed;

@@ -5,6 +5,7 @@
 // formula by most algorithms; groups over several have one by "levels" and "torus", stage by stage. Whatever else there is
 // has none here: rounds are solved then (exchange.c).
 
+#include "base/map.h"
 #include "sim/net/net.h"
 
 typedef struct Work {
@@ -32,7 +33,7 @@ static bool is_uniform(const HlNetLevel *l) {
 }
 
 // Messages of the other groups, and of other members below the same place, on one link; 0: not the same on all.
-static double crowd(const HlSystem *s, const NetGroup *g, const NetAxis *a, int64_t inner) {
+static double crowd(const HlSystem *s, const NetGroup *g, const NetAxis *a) {
   const HlNetLevel *l = &s->level[a->level];
   if (g->groups > 1 && !g->tiles)
     return 0;
@@ -41,30 +42,63 @@ static double crowd(const HlSystem *s, const NetGroup *g, const NetAxis *a, int6
     n = (double)a->stride;
   else if (!is_bus(l) && !is_uniform(l) && a->stride > 1)
     return 0;
-  if (l->shared)
-    n *= g->tiles ? (double)net_below(s, a->level) : (double)inner;
+  const int place = net_place(s, a->level);
+  if (l->shared && g->tiles)
+    n *= (double)net_below(s, place);
+  for (int k = 0; k < g->n_axes && l->shared && !g->tiles; k++)
+    n *= g->axis[k].level < place ? (double)g->axis[k].count : 1;
   return n;
 }
 
-// Between neighbours, the last and the first too if `around`.
-static bool wire_of(const HlSystem *s, const NetGroup *g, const NetAxis *a, int64_t inner,
-                    bool around, Wire *out) {
+// Of a fat tree or a dragonfly: what messages between neighbours get, the last and the first too if `around`. False: some of them,
+// or of groups beside this one, take one link, so that others get more than they; that has no formula.
+static bool uneven_wire(const HlSystem *s, const NetGroup *g, const NetAxis *a, bool around,
+                        Wire *out) {
   const HlNetLevel *l = &s->level[a->level];
-  const double n = crowd(s, g, a, inner);
+  const int64_t beside = g->groups > 1 ? l->n / a->count : 1;
+  HlArena *arena = hl_arena_new();
+  Map taken = {.arena = arena};
+  double latency = -1;
+  bool own = true;
+  for (int64_t k = 0; own && k < beside * a->count; k++) {
+    const int64_t i = k % a->count, begin = g->groups > 1 ? k - i : a->first;
+    if (i == a->count - 1 && !around)
+      continue;
+    const int64_t from = begin + i * a->stride, to = begin + (i + 1) % a->count * a->stride;
+    int64_t links[NET_LEVEL_HOPS];
+    const int n = net_level_route(l, from, to, links);
+    for (int h = 0; h < n; h++) {
+      own = own && !(*map_at(&taken, (uint64_t)links[h] + 1))++;
+      if (net_level_is_far(l, links[h]) && l->far_bandwidth < out->bandwidth)
+        out->bandwidth = l->far_bandwidth;
+    }
+    const double one = net_level_latency(l, from, to);
+    out->latency = one > out->latency ? one : out->latency;
+    // Over several levels those who are done early go on to the next.
+    own = own && (g->n_axes == 1 || latency < 0 || one == latency);
+    latency = one;
+  }
+  hl_arena_free(arena);
+  return own;
+}
+
+// Between neighbours, the last and the first too if `around`.
+static bool wire_of(const HlSystem *s, const NetGroup *g, const NetAxis *a, bool around,
+                    Wire *out) {
+  const HlNetLevel *l = &s->level[a->level];
+  const double n = crowd(s, g, a);
   if (n == 0)
     return false;
-  const int64_t last = a->first + (a->count - 1) * a->stride;
-  double latency = 0;
-  const int64_t pairs = is_bus(l) || is_uniform(l) ? 1 : a->count - 1;
-  for (int64_t k = 0; k < pairs; k++) {
-    const double one =
-        net_level_latency(l, a->first + k * a->stride, a->first + (k + 1) * a->stride);
-    latency = one > latency ? one : latency;
+  *out = (Wire){0, l->bandwidth};
+  if (is_bus(l) || is_uniform(l)) {
+    const int64_t last = a->first + (a->count - 1) * a->stride;
+    const double home = around ? net_level_latency(l, last, a->first) : 0;
+    out->latency = net_level_latency(l, a->first, a->first + a->stride);
+    out->latency = home > out->latency ? home : out->latency;
+  } else if (!uneven_wire(s, g, a, around, out)) {
+    return false;
   }
-  const double home = around ? net_level_latency(l, last, a->first) : 0;
-  const bool far = !is_bus(l) && !is_uniform(l) && l->far_bandwidth < l->bandwidth;
-  out->latency = home > latency ? home : latency;
-  out->bandwidth = (far ? l->far_bandwidth : l->bandwidth) * s->efficiency / n;
+  out->bandwidth *= s->efficiency / n;
   return true;
 }
 
@@ -154,7 +188,7 @@ static bool direct_on_cycle(const HlSystem *s, const NetGroup *g, const NetSched
   const NetAxis *a = &g->axis[0];
   Wire wire;
   if (!is_cycle(s, a) || a->stride > 1 || x->kind >= HL_BROADCAST ||
-      !wire_of(s, g, a, 1, true, &wire))
+      !wire_of(s, g, a, true, &wire))
     return false;
   const double p = (double)x->n, hops = (double)(x->n * x->n / 4);
   Work work = direct_work(x);
@@ -168,7 +202,7 @@ static bool both_ways(const HlSystem *s, const NetGroup *g, const NetSchedule *x
   const NetAxis *a = &g->axis[0];
   const HlNetLevel *l = &s->level[a->level];
   Wire wire;
-  if ((!is_cycle(s, a) && !is_uniform(l)) || !wire_of(s, g, a, 1, true, &wire))
+  if ((!is_cycle(s, a) && !is_uniform(l)) || !wire_of(s, g, a, true, &wire))
     return false;
   const bool own =
       is_cycle(s, a) ? x->n > 2 || a->stride == 1 : l->shape == HL_NET_FULL && x->n > 2;
@@ -225,7 +259,7 @@ static bool along_one(const HlSystem *s, const NetGroup *g, const NetSchedule *x
   // Both neighbours of a line's member send over its one link of a switch.
   if (x->how == HL_HOW_LINE && !is_bus(l))
     return false;
-  if (!wire_of(s, g, a, 1, x->how == HL_HOW_RING, &wire))
+  if (!wire_of(s, g, a, x->how == HL_HOW_RING, &wire))
     return false;
   *seconds = seconds_of(s, work, wire);
   return true;
@@ -237,9 +271,12 @@ static double full_hops(int64_t p) {
   return (double)(p * p / 4);
 }
 
+// Whether the stages of two streams go over the same links, which they then share. The two ways around are apart on a ring, and where
+// each has a link to each.
 static bool same_links(const HlSystem *s, const NetStage *a, const NetStage *b) {
-  return a->axis.level == b->axis.level &&
-         (a->way == b->way || a->line || !is_cycle(s, &a->axis) || a->axis.count == 2);
+  const bool apart = (is_cycle(s, &a->axis) || s->level[a->axis.level].shape == HL_NET_FULL) &&
+                     !a->line && !a->halves && a->axis.count > 2;
+  return a->axis.level == b->axis.level && (a->way == b->way || !apart);
 }
 
 // What a stage takes: seconds that nobody shares, and seconds of its links if it has them to itself.
@@ -250,7 +287,7 @@ typedef struct Task {
 static bool stage_task(const HlSystem *s, const NetGroup *g, const NetStage *t, Task *out) {
   const double p = (double)t->axis.count, piece = t->bytes / p;
   Wire wire;
-  if (!wire_of(s, g, &t->axis, t->inner, !t->line, &wire))
+  if (!wire_of(s, g, &t->axis, !t->line, &wire))
     return false;
   Work work = {(double)t->rounds, (p - 1) * piece,
                t->kind == HL_REDUCE_SCATTER ? (p - 1) * piece : 0};
@@ -282,14 +319,25 @@ static double sharers(const HlSystem *s, const NetSchedule *x, const Stream *str
   return n;
 }
 
+// All links of a level give the same: what streams share of one they share of all.
+static bool shares_evenly(const HlNetLevel *l) {
+  return is_bus(l) || is_uniform(l);
+}
+
+static bool has_line(const NetSchedule *x) {
+  for (int k = 0; k < x->n_stages; k++)
+    if (net_stage(x, 0, k)->line)
+      return true;
+  return false;
+}
+
 // Streams take turns on the axes of a torus. Where those are of one length they never meet; else they share links in turn: from
-// one end of a stage to the next each goes on at the pace that its sharers leave it.
-static bool by_stages(const HlSystem *s, const NetGroup *g, const NetSchedule *x, double *seconds) {
+// one end of a stage to the next each goes on at the pace that its sharers leave it. While a message's latency passes it uses no link:
+// sharers whose messages fall between each other's (`between`) lose nothing by that.
+static bool stages_time(const HlSystem *s, const NetGroup *g, const NetSchedule *x, bool between,
+                        double *seconds) {
   Stream streams[2 * HL_NET_LEVELS] = {{0}};
   int running = x->streams;
-  // Out of step, what an all-to-all leaves free of a link, and links that wait for reducing, nobody can say.
-  if (!net_in_step(x) && (x->kind == HL_ALL_TO_ALL || (s->reduce > 0 && x->kind != HL_ALL_GATHER)))
-    return false;
   *seconds = 0;
   for (int k = 0; k < x->streams; k++)
     streams[k].left = 1;
@@ -301,7 +349,13 @@ static bool by_stages(const HlSystem *s, const NetGroup *g, const NetSchedule *x
         continue;
       if (!stage_task(s, g, net_stage(x, k, streams[k].at), &task))
         return false;
-      const double whole = task.own + task.links * sharers(s, x, streams, k),
+      const double others = sharers(s, x, streams, k);
+      if (others > 1 && !shares_evenly(&s->level[net_stage(x, k, streams[k].at)->axis.level]))
+        return false;
+      const double together = task.own + task.links * others,
+                   apart = others > 1 ? task.links * others : together,
+                   alone = task.own + task.links,
+                   whole = !between ? together : apart > alone ? apart : alone,
                    rest = streams[k].left * whole;
       streams[k].speed = whole > 0 ? 1 / whole : 0;
       step = step < 0 || rest < step ? rest : step;
@@ -322,6 +376,21 @@ static bool by_stages(const HlSystem *s, const NetGroup *g, const NetSchedule *x
 
 static double messages_of(const NetSchedule *x) {
   return (double)x->n * (double)x->streams * (double)x->rounds;
+}
+
+static bool by_stages(const HlSystem *s, const NetGroup *g, const NetSchedule *x, double *seconds) {
+  double least;
+  const bool reduces = s->reduce > 0 && x->kind != HL_ALL_GATHER;
+  // Members of a line are not done at once: early ones go on to the next stage, whose links another stream may still use.
+  if (has_line(x) && g->n_axes > 1 && (reduces || x->streams > 1))
+    return false;
+  if (net_in_step(x))
+    return stages_time(s, g, x, false, seconds);
+  // Out of step, what an all-to-all or a line leaves free of a link, and links that wait for reducing, nobody can say.
+  if (x->kind == HL_ALL_TO_ALL || has_line(x) || reduces ||
+      !stages_time(s, g, x, false, seconds) || !stages_time(s, g, x, true, &least))
+    return false;
+  return least > 0.999 * *seconds || messages_of(x) * (double)g->groups > NET_FEW_MESSAGES;
 }
 
 bool net_formula(const HlSystem *s, const NetSchedule *x, const NetGroup *g, HlExchangeTime *out) {

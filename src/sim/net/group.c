@@ -57,6 +57,15 @@ static bool find_axes(const HlSystem *s, const int64_t *member, int64_t n, HlAre
   return product == n;  // all distinct: then they are all combinations
 }
 
+// Whether places in groups that mean something are those in the grid.
+static bool in_order(const NetGroup *g) {
+  for (int64_t k = 0; k < g->groups; k++)
+    for (int64_t i = 1; i < g->n; i++)
+      if (g->member[k * g->n + i] < g->member[k * g->n + i - 1])
+        return false;
+  return true;
+}
+
 // Whether the others look like the first, moved.
 static bool alike(const HlSystem *s, const NetGroup *g, HlArena *arena) {
   for (int64_t k = 1; k < g->groups; k++) {
@@ -109,6 +118,6 @@ bool net_group(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *wh
     qsort(member + k * g->n, (size_t)g->n, sizeof *member, by_number);
   g->member = member;
   g->tiles = all == devices;
-  g->grid = find_axes(s, member, g->n, arena, g) && alike(s, g, arena);
+  g->grid = in_order(g) && find_axes(s, member, g->n, arena, g) && alike(s, g, arena);
   return true;
 }

@@ -14,9 +14,15 @@ extern const NetSystemFile net_system_files[];
 
 // Devices below one place of a level, and those that its places hold together.
 int64_t net_below(const HlSystem *s, int level);
+// The first level of a torus, of others the level: what lies below it shares its links, if it is shared.
+int net_place(const HlSystem *s, int level);
 int64_t net_coordinate(const HlSystem *s, int64_t device, int level);
 // Of a level by itself: seconds from one place to another.
 double net_level_latency(const HlNetLevel *level, int64_t from, int64_t to);
+// The links of the way, of a level that is no ring or line; how many.
+enum { NET_LEVEL_HOPS = 5 };
+int net_level_route(const HlNetLevel *level, int64_t from, int64_t to, int64_t *links);
+bool net_level_is_far(const HlNetLevel *level, int64_t link);
 
 // --- Who takes part (group.c) ---------------------------------------------------------------------------
 
@@ -103,6 +109,9 @@ void net_flow(NetFlows *flows, double begin, double latency, double bytes, const
               int n_links, uint64_t tag);
 void net_timer(NetFlows *flows, double at, uint64_t tag);
 bool net_flows_next(NetFlows *flows, double *at, uint64_t *tag);  // false: all is done
+
+// What is followed message by message where no formula is exact.
+enum { NET_FEW_MESSAGES = 100000 };
 
 // --- Formulas (formula.c) ------------------------------------------------------------------------------
 

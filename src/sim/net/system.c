@@ -76,7 +76,7 @@ bool hl_quantity(const char *text, const char *unit, double *out) {
       return false;
   }
   *out = value * factor;
-  return true;
+  return isfinite(*out);
 }
 
 // --- Reading ----------------------------------------------------------------------------------------------
@@ -91,6 +91,7 @@ typedef struct Reader {
   const char *base;
   HlStr word[MAX_WORDS];  // of the line
   int n_words;
+  unsigned said;  // a bit for each Key
 } Reader;
 
 static HlPos place_of(const Reader *r, HlStr word) {
@@ -120,12 +121,18 @@ static bool split(Reader *r, const char *line, const char *end) {
   return true;
 }
 
-static bool read_quantity(Reader *r, HlStr word, const char *unit, double least, double *out) {
+static bool read_quantity(Reader *r, HlStr word, const char *unit, double *out) {
   const char *text = hl_arena_strndup(r->arena, word.at, word.n);
-  if (!hl_quantity(text, unit, out) || *out < least)
-    return hl_error(r->cx, place_of(r, word), "expected a number%s%s%s, found '%s'",
-                    least > 0 ? " over 0" : "", *unit ? " in " : "", unit, text);
-  return true;
+  return hl_quantity(text, unit, out) ||
+         hl_error(r->cx, place_of(r, word), "expected a number%s%s, found '%s'",
+                  *unit ? " in " : "", unit, text);
+}
+
+static bool read_number(Reader *r, HlStr word, double least, double most, double *out) {
+  return read_quantity(r, word, "", out) &&
+         ((*out >= least && *out <= most) ||
+          hl_error(r->cx, place_of(r, word), "expected a number from %g to %g, found '%.*s'", least,
+                   most, (int)word.n, word.at));
 }
 
 static bool read_count(Reader *r, HlStr word, int64_t *out) {
@@ -182,17 +189,26 @@ static bool read_level_words(Reader *r, HlNetLevel *level) {
     if (k + 1 == r->n_words)
       return hl_error(r->cx, place_of(r, r->word[k]), "'%s' has no value", word->word);
     void *at = (char *)level + word->at;
-    if (word->unit ? !read_quantity(r, r->word[++k], word->unit, 0, at)
+    if (word->unit ? !read_quantity(r, r->word[++k], word->unit, at)
                    : !read_count(r, r->word[++k], at))
       return false;
   }
   return true;
 }
 
+// Beyond these no sum of times is a number any more.
+static bool in_range(const HlNetLevel *level) {
+  return level->bandwidth >= 1 && level->bandwidth <= 1e18 && level->latency <= 1e6 &&
+         (level->far_bandwidth == 0 || level->far_bandwidth >= 1) && level->far_bandwidth <= 1e18 &&
+         level->far_latency <= 1e6;
+}
+
 static bool check_level(Reader *r, HlNetLevel *level) {
   const HlPos pos = place_of(r, r->word[0]);
   if (!(level->bandwidth > 0))
     return hl_error(r->cx, pos, "a level has a bandwidth: say 'bandwidth 50GB/s'");
+  if (!in_range(level))
+    return hl_error(r->cx, pos, "links from 1 B/s to 10^18 B/s, and latencies up to 10^6 s");
   if (level->far_bandwidth == 0)
     level->far_bandwidth = level->bandwidth;
   if (level->far_latency == 0)
@@ -264,11 +280,11 @@ static bool read_value(Reader *r, Key key, HlStr word) {
   case KEY_SYSTEM: s->name = hl_arena_strndup(r->arena, word.at, word.n); return true;
   case KEY_ABOUT: s->about = hl_arena_strndup(r->arena, word.at, word.n); return true;
   case KEY_DEVICE: return read_device(r, word);
-  case KEY_START: return read_quantity(r, word, "s", 0, &s->start);
-  case KEY_EFFICIENCY: return read_quantity(r, word, "", 1e-6, &s->efficiency);
-  case KEY_REDUCE: return read_quantity(r, word, "B/s", 0, &s->reduce);
-  case KEY_SHARE: return read_quantity(r, word, "", 1e-6, &s->share);
-  default: return read_quantity(r, word, "", 1, &s->slowdown);
+  case KEY_START: return read_quantity(r, word, "s", &s->start);
+  case KEY_EFFICIENCY: return read_number(r, word, 1e-6, 1, &s->efficiency);
+  case KEY_REDUCE: return read_quantity(r, word, "B/s", &s->reduce);
+  case KEY_SHARE: return read_number(r, word, 1e-6, 1, &s->share);
+  default: return read_number(r, word, 1, 1e6, &s->slowdown);
   }
 }
 
@@ -291,6 +307,9 @@ static bool read_line(Reader *r) {
   if (r->n_words != 2)
     return hl_error(r->cx, place_of(r, head), "'%s' has one value, found %d", key_words[key],
                     r->n_words - 1);
+  if (r->said >> key & 1)
+    return hl_error(r->cx, place_of(r, head), "'%s' is said twice", key_words[key]);
+  r->said |= 1u << key;
   return read_value(r, (Key)key, r->word[1]);
 }
 
@@ -317,13 +336,20 @@ static bool check_size(Reader *r) {
   return true;
 }
 
+// What a file is called that does not say what its system is called: without folders and what follows a dot.
+static const char *stem_of(HlArena *arena, const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  const size_t n = strcspn(name, ".");
+  return n > 0 ? hl_arena_strndup(arena, name, n) : "system";
+}
+
 const HlSystem *hl_system_read(HlCx *cx, HlArena *arena, const HlSource *source) {
   if (net_is_astra(source))
     return net_read_astra(cx, arena, source);
   const HlStr bytes = hl_source_bytes(source);
   HlSystem *s = HL_NEW(arena, HlSystem);
   *s = (HlSystem){.name = "", .about = "", .efficiency = 1, .slowdown = 1, .share = 1};
-  Reader r = {cx, arena, source, s, bytes.at, {{0}}, 0};
+  Reader r = {cx, arena, source, s, bytes.at, {{0}}, 0, 0};
   const char *const end = bytes.at + bytes.n;
   for (const char *line = bytes.at; line < end;) {
     const char *newline = memchr(line, '\n', (size_t)(end - line));
@@ -335,6 +361,12 @@ const HlSystem *hl_system_read(HlCx *cx, HlArena *arena, const HlSource *source)
   if (!s->device || s->n_levels == 0) {
     hl_error(cx, (HlPos){source, 0}, "no system file: it says %s",
              s->device ? "no level of links" : "no device");
+    return NULL;
+  }
+  if (!(r.said >> KEY_SYSTEM & 1))
+    s->name = stem_of(arena, hl_source_name(source));
+  if (s->start > 1e6 || s->reduce > 1e18 || (s->reduce > 0 && s->reduce < 1)) {
+    hl_error(cx, (HlPos){source, 0}, "a start up to 10^6 s, reducing from 1 B/s to 10^18 B/s");
     return NULL;
   }
   take_share(arena, s);
@@ -565,9 +597,11 @@ static bool apply_change(HlCx *cx, HlArena *arena, HlSystem *s, const char *text
       }
   }
   for (int k = 0; k < s->n_levels; k++)
-    if (!(s->level[k].bandwidth > 0))
+    if (!in_range(&s->level[k]))
       return bad_change(cx, text);
-  return (s->efficiency > 0 && s->slowdown >= 1) || bad_change(cx, text);
+  return (s->efficiency > 0 && s->efficiency <= 1 && s->slowdown >= 1 && s->slowdown <= 1e6 &&
+          s->start <= 1e6 && s->reduce <= 1e18) ||
+         bad_change(cx, text);
 }
 
 const HlSystem *hl_system_what_if(HlCx *cx, HlArena *arena, const HlSystem *system,

@@ -123,11 +123,29 @@ double net_level_latency(const HlNetLevel *l, int64_t from, int64_t to) {
   return path.latency;
 }
 
+int net_level_route(const HlNetLevel *l, int64_t from, int64_t to, int64_t *links) {
+  Path path = {links, 0, NET_LEVEL_HOPS, 0};
+  if (from != to)
+    go_level(&path, l, 0, from, to);
+  return path.n < NET_LEVEL_HOPS ? path.n : NET_LEVEL_HOPS;
+}
+
+bool net_level_is_far(const HlNetLevel *l, int64_t link) {
+  return link >= near_links(l);
+}
+
 // --- All levels -------------------------------------------------------------------------------------------
 
+int net_place(const HlSystem *s, int level) {
+  return s->level[level].torus ? s->level[level].torus - 1 : level;
+}
+
+static int64_t sharing(const HlSystem *s, int level) {
+  return s->level[level].shared ? net_below(s, net_place(s, level)) : 1;
+}
+
 static int64_t n_lines(const HlSystem *s, int level, int64_t devices) {
-  const int64_t lines = devices / s->level[level].n;
-  return s->level[level].shared ? lines / net_below(s, level) : lines;
+  return devices / s->level[level].n / sharing(s, level);
 }
 
 int64_t hl_net_links(const HlSystem *s) {
@@ -160,7 +178,8 @@ int hl_net_route(const HlSystem *s, int64_t from, int64_t to, int64_t *links, in
     const int64_t a = from / below % l->n, b = to / below % l->n, outer = from / (below * l->n);
     const int64_t a_line = line_links(l);
     if (a != b) {
-      const int64_t line = l->shared ? outer : outer * below + from % below;
+      const int64_t together = sharing(s, k);
+      const int64_t line = outer * (below / together) + from % below / together;
       go_level(&path, l, base + line * a_line, a, b);
       from += (b - a) * below;
     }

@@ -273,36 +273,41 @@ static const json_t *group_list(const Reader *r, int64_t number) {
   return json_object_get(r->groups, text);
 }
 
+// The ranks of a group, in the arena; false after reporting.
+static bool read_group(Reader *r, int64_t number, char *seen, HlI64s *out) {
+  const json_t *list = number ? group_list(r, number) : NULL;
+  const int64_t size = number ? (int64_t)json_array_size(list) : r->n_ranks;
+  if (size < 1 || size > r->n_ranks)
+    return hl_error(r->cx, (HlPos){0}, "no group of these ranks is called %lld", (long long)number);
+  int64_t *ids = HL_ARRAY(r->arena, int64_t, size);
+  for (int64_t k = 0; k < size; k++) {
+    const json_t *item = number ? json_array_get(list, (size_t)k) : NULL;
+    ids[k] = number ? (int64_t)json_integer_value(item) : k;
+    if ((number && !json_is_integer(item)) || ids[k] < 0 || ids[k] >= r->n_ranks ||
+        seen[ids[k]])
+      return hl_error(r->cx, (HlPos){0},
+                      "group %lld names rank %lld, which is not there or in another group",
+                      (long long)number, (long long)ids[k]);
+    seen[ids[k]] = 1;
+  }
+  *out = (HlI64s){ids, (int)size};
+  return true;
+}
+
 // The groups of one step: whatever the ranks name, together.
-static bool groups_of(Reader *r, HlProgramBuilder *b, int at, int *out) {
-  int64_t *member = HL_ARRAY(r->arena, int64_t, r->n_ranks), n = 0, width = 0;
+static bool groups_of(Reader *r, HlProgramBuilder *b, int at, RunGroups *out) {
+  VEC(HlI64s) lists = {0};
   char *seen = HL_ARRAY(r->arena, char, r->n_ranks);
   for (int64_t rank = 0; rank < r->n_ranks; rank++) {
     const Trace *t = &r->trace[rank];
-    const int64_t number = t->node.at[t->order[at]].group;
+    HlI64s group;
     if (seen[rank])
       continue;
-    const json_t *list = number ? group_list(r, number) : NULL;
-    const int64_t size = number ? (int64_t)json_array_size(list) : r->n_ranks;
-    if (number && size < 1)
-      return hl_error(r->cx, (HlPos){0}, "no group is called %lld", (long long)number);
-    if (width && size != width)
-      return hl_error_kind(r->cx, HL_UNSUPPORTED, (HlPos){0},
-                           "groups of %lld and %lld ranks at once are not simulated",
-                           (long long)width, (long long)size);
-    width = size;
-    for (int64_t k = 0; k < size; k++) {
-      const json_t *item = number ? json_array_get(list, (size_t)k) : NULL;
-      const int64_t one = number ? (int64_t)json_integer_value(item) : k;
-      if ((number && !json_is_integer(item)) || one < 0 || one >= r->n_ranks || seen[one])
-        return hl_error(r->cx, (HlPos){0},
-                        "group %lld names rank %lld, which is not there or in another group",
-                        (long long)number, (long long)one);
-      seen[one] = 1;
-      member[n++] = one;
-    }
+    if (!read_group(r, t->node.at[t->order[at]].group, seen, &group))
+      return false;
+    vec_push_in(r->arena, &lists, group);
   }
-  *out = hl_program_groups(b, (HlDeviceGroups){n / width, width, member});
+  *out = run_group_sets(b, (HlI64Lists){lists.at, lists.n});
   return true;
 }
 
@@ -339,47 +344,63 @@ static const int kinds[COLLS] = {[COLL_ALL_REDUCE] = HL_ALL_REDUCE,
                                  [COLL_REDUCE_SCATTER_BLOCK] = HL_REDUCE_SCATTER,
                                  [COLL_BARRIER] = HL_BARRIER};
 
-static bool add_collective(Reader *r, HlProgramBuilder *b, int at, const Node *node, int *step) {
-  int groups = 0;
+// The steps of a node: a collective has one for each size of groups.
+typedef struct Begun {
+  int first, n;
+} Begun;
+
+static bool add_collective(Reader *r, HlProgramBuilder *b, int at, const Node *node, Begun *out) {
+  RunGroups sets = {0, NULL};
   if (node->coll < 0 || node->coll >= COLLS)
     return hl_error(r->cx, (HlPos){0}, "node %.*s is a collective of an unknown type",
                     (int)node->name.n, node->name.at);
-  if (!groups_of(r, b, at, &groups))
+  if (!groups_of(r, b, at, &sets))
     return false;
-  HlProgramExchange x = {
-      .kind = (HlExchangeKind)kinds[node->coll], .bytes = node->size, .groups = groups};
-  if (x.kind == HL_ALL_GATHER)
-    x.bytes *= (double)b->groups.at[groups].n;
-  *step = hl_program_exchange(b, node->name, x, 1);
+  *out = (Begun){b->step.n, sets.n};
+  for (int k = 0; k < sets.n; k++) {
+    HlProgramExchange x = {
+        .kind = (HlExchangeKind)kinds[node->coll], .bytes = node->size, .groups = sets.at[k]};
+    if (x.kind == HL_ALL_GATHER)
+      x.bytes *= (double)b->groups.at[sets.at[k]].n;
+    hl_program_exchange(b, node->name, x, 1);
+  }
   return true;
 }
 
-static bool add_node(Reader *r, HlProgramBuilder *b, int at, const Node *node, int *step) {
+static bool add_node(Reader *r, HlProgramBuilder *b, int at, const Node *node, Begun *out) {
+  *out = (Begun){b->step.n, 1};
   switch (node->type) {
-  case CHAKRA_COLL: return add_collective(r, b, at, node, step);
+  case CHAKRA_COLL: return add_collective(r, b, at, node, out);
   case CHAKRA_COMP:
   case CHAKRA_MEM_LOAD:
-  case CHAKRA_MEM_STORE:
-    *step = hl_program_compute(
-        b, node->name, node->type == CHAKRA_COMP ? "compute" : "memory",
-        node->seconds >= 0 ? node->seconds : hl_roofline(r->device, node->flops, node->bytes));
-    b->step.at[*step].flops = node->flops;
-    b->step.at[*step].bytes = node->bytes;
+  case CHAKRA_MEM_STORE: {
+    const double seconds =
+        node->seconds >= 0 ? node->seconds : hl_roofline(r->device, node->flops, node->bytes);
+    const int step = hl_program_compute(
+        b, node->name, node->type == CHAKRA_COMP ? "compute" : "memory", seconds);
+    b->step.at[step].flops = node->flops;
+    b->step.at[step].bytes = node->bytes;
     return true;
+  }
   case CHAKRA_SEND:
   case CHAKRA_RECV:
     return hl_error_kind(r->cx, HL_UNSUPPORTED, (HlPos){0},
                          "messages between two ranks (node %.*s) are not read", (int)node->name.n,
                          node->name.at);
-  default: *step = hl_program_compute(b, node->name, "metadata", 0); return true;
+  default: hl_program_compute(b, node->name, "metadata", 0); return true;
   }
+}
+
+static void wait_for(HlProgramBuilder *b, const Node *node, Begun begun) {
+  for (int k = 0; k < begun.n; k++)
+    hl_program_wait(b, node->name, begun.first + k);
 }
 
 // What runs beside and has not been waited for is waited for by the first that depends on it; a collective need not, as they
 // run one after another.
 static bool add_steps(Reader *r, HlProgramBuilder *b) {
   const Trace *t = &r->trace[0];
-  int *step = HL_ARRAY(r->arena, int, t->node.n + 1);
+  Begun *begun = HL_ARRAY(r->arena, Begun, t->node.n + 1);
   char *open = HL_ARRAY(r->arena, char, t->node.n + 1);
   for (int k = 0; k < t->node.n; k++) {
     const int at = t->order[k];
@@ -388,16 +409,16 @@ static bool add_steps(Reader *r, HlProgramBuilder *b) {
       const uint64_t on = node->deps[i];
       if (open[on] && node->type != CHAKRA_COLL) {
         open[on] = 0;
-        hl_program_wait(b, node->name, step[on]);
+        wait_for(b, node, begun[on]);
       }
     }
-    if (!add_node(r, b, k, node, &step[at]))
+    if (!add_node(r, b, k, node, &begun[at]))
       return false;
     open[at] = node->type == CHAKRA_COLL;
   }
   for (int k = 0; k < t->node.n; k++)
     if (open[k])
-      hl_program_wait(b, t->node.at[k].name, step[k]);
+      wait_for(b, &t->node.at[k], begun[k]);
   return true;
 }
 

@@ -7,12 +7,17 @@
 #include "hilo/sim_graph.h"
 #include "sim/run/run.h"
 
+// The steps of a collective: one for each size of groups.
+typedef struct Begun {
+  int first, n;
+} Begun;
+
 typedef struct Walk {
   HlCx *cx;
   HlArena *arena;
   HlProgramBuilder *b;
   const HlTarget *device;
-  int *step;  // by serial: that of an asynchronous collective, + 1
+  Begun *begun;  // by serial: of asynchronous collectives
   double factor;
   int depth;
 } Walk;
@@ -43,30 +48,35 @@ static void add_compute(Walk *w, const HlSimNode *node) {
   w->b->step.at[k].times = w->factor;
 }
 
-static bool add_collective(Walk *w, const HlSimNode *node) {
-  const HlSimGroups *g = node->groups;
-  const int64_t n = g && g->n > 0 ? g->at[0].n : 0, devices = w->b->program->devices;
-  if (n < 2)
-    return true;
-  int64_t *member = HL_ARRAY(w->arena, int64_t, n * g->n);
-  for (int k = 0; k < g->n; k++) {
-    if (g->at[k].n != n)
-      return refuse(w, node, "groups of unequal sizes are not simulated");
-    for (int64_t i = 0; i < n; i++) {
-      member[k * n + i] = g->at[k].at[i];
-      if (member[k * n + i] < 0 || member[k * n + i] >= devices)
+static bool check_groups(Walk *w, const HlSimNode *node) {
+  for (int k = 0; node->groups && k < node->groups->n; k++)
+    for (int i = 0; i < node->groups->at[k].n; i++) {
+      const int64_t id = node->groups->at[k].at[i];
+      if (id < 0 || id >= w->b->program->devices)
         return refuse(w, node, "a processor without a number");
     }
-  }
-  const int groups = hl_program_groups(w->b, (HlDeviceGroups){g->n, n, member});
+  return true;
+}
+
+static bool add_collective(Walk *w, const HlSimNode *node) {
+  const HlSimGroups *g = node->groups;
+  if (!check_groups(w, node))
+    return false;
   const bool beside = node->bonded && node->bonded->is_async_done;
-  const HlProgramExchange x = {.kind = (HlExchangeKind)(kinds[node->op] - 1),
-                               .bytes = node->cost.bytes_out,
-                               .groups = groups};
-  const int k = hl_program_exchange(w->b, node->name, x, beside ? 1 : 0);
-  w->b->step.at[k].times = w->factor;
+  const RunGroups sets = run_group_sets(w->b, g ? (HlI64Lists){g->at, g->n} : (HlI64Lists){NULL, 0});
+  Begun begun = {w->b->step.n, 0};
+  for (int k = 0; k < sets.n; k++) {
+    if (w->b->groups.at[sets.at[k]].n < 2)
+      continue;
+    const HlProgramExchange x = {.kind = (HlExchangeKind)(kinds[node->op] - 1),
+                                 .bytes = node->cost.bytes_out,
+                                 .groups = sets.at[k]};
+    const int step = hl_program_exchange(w->b, node->name, x, beside ? 1 : 0);
+    w->b->step.at[step].times = w->factor;
+    begun.n++;
+  }
   if (beside)
-    w->step[node->serial] = k + 1;
+    w->begun[node->serial] = begun;
   return true;
 }
 
@@ -88,9 +98,11 @@ static bool walk_node(Walk *w, const HlSimNode *node) {
   }
   if (hl_sim_op_class((HlSimOp)node->op) != HL_SIM_GENERAL)
     return refuse(w, node, "messages between two processors are not simulated");
-  if (node->is_async_done && node->bonded && w->step[node->bonded->serial])
-    hl_program_wait(w->b, node->name, w->step[node->bonded->serial] - 1);
-  else
+  const Begun begun =
+      node->is_async_done && node->bonded ? w->begun[node->bonded->serial] : (Begun){0, 0};
+  for (int k = 0; k < begun.n; k++)
+    hl_program_wait(w->b, node->name, begun.first + k);
+  if (begun.n == 0)
     add_compute(w, node);
   return true;
 }
@@ -123,7 +135,7 @@ HlClusterProgram *hl_program_of_graph(HlCx *cx, HlArena *arena, const HlSimGraph
             arena,
             hl_program_begin(arena, hl_arena_strndup(arena, name.at, name.n), devices),
             device,
-            HL_ARRAY(arena, int, hl_sim_n_serials(graph) + 1),
+            HL_ARRAY(arena, Begun, hl_sim_n_serials(graph) + 1),
             1,
             0};
   return walk_sub(&w, hl_sim_graph_entry(graph)) ? hl_program_end(w.b) : NULL;

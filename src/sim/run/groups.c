@@ -23,8 +23,7 @@ static int64_t ids_of(const Devices *d, HlGroupMode mode) {
 typedef VEC(int64_t) Members;
 
 // The devices of one group of ids, once for each replica or partition that is meant by itself.
-static void add_group(HlArena *arena, const Devices *d, HlGroupMode mode, HlI64s ids, int64_t copy,
-                      Members *out) {
+static void add_group(const Devices *d, HlGroupMode mode, HlI64s ids, int64_t copy, Members *out) {
   const int64_t base = copy * d->all;
   const int64_t alone = mode == HL_CROSS_PARTITION ? d->replicas
                         : mode == HL_CROSS_REPLICA ? d->partitions
@@ -34,10 +33,10 @@ static void add_group(HlArena *arena, const Devices *d, HlGroupMode mode, HlI64s
       const int64_t id = ids.at[i];
       if (mode == HL_CROSS_BOTH) {
         for (int64_t p = 0; p < d->partitions; p++)
-          vec_push_in(arena, out, base + id * d->partitions + p);
+          vec_push(out, base + id * d->partitions + p);
       } else {
-        vec_push_in(arena, out,
-                    base + (mode == HL_FLATTENED         ? id
+        vec_push(out,
+                 base + (mode == HL_FLATTENED         ? id
                             : mode == HL_CROSS_PARTITION ? k * d->partitions + id
                                                          : id * d->partitions + k));
       }
@@ -63,46 +62,80 @@ static HlI64Lists lists_of(HlArena *arena, const HlInst *inst, int64_t n_ids) {
 }
 
 static bool check_lists(HlCx *cx, const HlInst *inst, HlI64Lists lists, int64_t n_ids) {
-  for (int k = 0; k < lists.n; k++) {
-    if (lists.at[k].n != lists.at[0].n)
-      return hl_error_kind(cx, HL_UNSUPPORTED, hl_pos(inst),
-                           "%s: groups of %d and of %d members are not simulated", inst->name->text,
-                           lists.at[0].n, lists.at[k].n);
+  for (int k = 0; k < lists.n; k++)
     for (int i = 0; i < lists.at[k].n; i++)
       if (lists.at[k].at[i] < 0 || lists.at[k].at[i] >= n_ids)
         return hl_inst_error(cx, inst, "replica_groups name %lld, but there are only %lld",
                              (long long)lists.at[k].at[i], (long long)n_ids);
-  }
   return true;
 }
 
-static int make_groups(HlProgramBuilder *b, const Devices *d, HlGroupMode mode, HlI64Lists lists) {
+// `lists` are of one size, of which there may be others (`some`).
+static int make_groups(HlProgramBuilder *b, const Devices *d, HlGroupMode mode, HlI64Lists lists,
+                       bool some) {
   Members members = {0};
-  HlI64Lists once = lists;
   int64_t width = lists.at[0].n;
   if (mode == HL_CROSS_BOTH)
     width *= d->partitions;
-  const bool joins = !(b->copies_apart && d->replicas == 1);
+  const bool joins = !(b->copies_apart && d->replicas == 1) && !some;
   if (lists.n == 1 && width == d->all && d->copies > 1 && joins) {
     for (int64_t copy = 0; copy < d->copies; copy++)
-      add_group(b->arena, d, mode, once.at[0], copy, &members);
+      add_group(d, mode, lists.at[0], copy, &members);
     width *= d->copies;
   } else {
     for (int64_t copy = 0; copy < d->copies; copy++)
       for (int k = 0; k < lists.n; k++)
-        add_group(b->arena, d, mode, lists.at[k], copy, &members);
+        add_group(d, mode, lists.at[k], copy, &members);
   }
-  return hl_program_groups(b, (HlDeviceGroups){members.n / width, width, members.at});
+  const int groups =
+      hl_program_groups(b, (HlDeviceGroups){members.n / width, width, members.at});
+  vec_free(&members);
+  return groups;
 }
 
-bool run_groups(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, HlGroupMode mode, int *out) {
+static bool is_first_of_size(HlI64Lists lists, int k) {
+  for (int i = 0; i < k; i++)
+    if (lists.at[i].n == lists.at[k].n)
+      return false;
+  return lists.at[k].n > 0;
+}
+
+static RunGroups make_sets(HlProgramBuilder *b, HlArena *scratch, const Devices *d,
+                           HlGroupMode mode, HlI64Lists lists) {
+  VEC(int) sets = {0};
+  for (int k = 0, left = lists.n; k < lists.n && left > 0; k++) {
+    if (!is_first_of_size(lists, k))
+      continue;
+    VEC(HlI64s) same = {0};
+    for (int i = k; i < lists.n; i++)
+      if (lists.at[i].n == lists.at[k].n)
+        vec_push_in(scratch, &same, lists.at[i]);
+    left -= same.n;
+    vec_push_in(b->arena, &sets,
+                make_groups(b, d, mode, (HlI64Lists){same.at, same.n}, same.n < lists.n));
+  }
+  return (RunGroups){sets.n, sets.at};
+}
+
+RunGroups run_group_sets(HlProgramBuilder *b, HlI64Lists lists) {
+  HlArena *scratch = hl_arena_new();
+  const Devices d = {1, 1, b->program->devices, 1};
+  const RunGroups out = make_sets(b, scratch, &d, HL_FLATTENED, lists);
+  hl_arena_free(scratch);
+  return out;
+}
+
+bool run_groups(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, HlGroupMode mode,
+                RunGroups *out) {
+  HlArena *scratch = hl_arena_new();
   const Devices d = devices_of(b);
   const int64_t n_ids = ids_of(&d, mode);
-  const HlI64Lists lists = lists_of(b->arena, inst, n_ids);
-  if (!check_lists(cx, inst, lists, n_ids))
-    return false;
-  *out = make_groups(b, &d, mode, lists);
-  return true;
+  const HlI64Lists lists = lists_of(scratch, inst, n_ids);
+  const bool ok = check_lists(cx, inst, lists, n_ids);
+  if (ok)
+    *out = make_sets(b, scratch, &d, mode, lists);
+  hl_arena_free(scratch);
+  return ok;
 }
 
 static void add_pair(const Devices *d, HlGroupMode mode, int64_t from, int64_t to, int64_t base,
@@ -130,7 +163,8 @@ bool run_pairs(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, int *groups,
     const int64_t from = pairs.at[k], end = pairs.at[k + 1];
     if (from < 0 || from >= n_ids || end < 0 || end >= n_ids)
       return hl_inst_error(cx, inst, "source_target_pairs go outside %lld ids", (long long)n_ids);
-    for (int64_t copy = 0; copy < d.copies; copy++)
+    // Who sends to itself needs nobody else.
+    for (int64_t copy = 0; copy < d.copies && from != end; copy++)
       add_pair(&d, mode, from, end, copy * d.all, to);
   }
   const HlI64s ids = all_ids(b->arena, all);
@@ -170,6 +204,6 @@ void run_devices(HlArena *arena, const HlModule *m, int64_t *replicas, int64_t *
       *of = n > *of && n <= 1 << 24 ? n : *of;
     }
   // Of flattened ids nobody says which are whose: all of them replicas.
-  if (all > *replicas * *partitions)
+  if (*replicas < 1 << 24 && *partitions < 1 << 24 && all > *replicas * *partitions)
     *replicas = (all + *partitions - 1) / *partitions;
 }

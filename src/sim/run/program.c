@@ -19,7 +19,7 @@ typedef struct Walk {
   const HlProgramOptions *o;
   HlTimes times;
   double factor;  // loops around that are not written out
-  int64_t live, parameters;
+  double live;
   int depth;
   int64_t unrolled;
   int64_t messages;  // sends and receives
@@ -63,11 +63,9 @@ static void find_last_uses(Walk *w, Frame *f) {
   }
 }
 
-static int64_t own_bytes(const HlInst *inst) {
-  if (is_wire(inst) || hl_op_half((HlOp)inst->op) == HL_HALF_DONE)
-    return 0;
-  const int64_t bytes = hl_leaf_bytes(inst->shape);
-  return bytes == INT64_MAX ? 0 : bytes;
+static double own_bytes(const HlInst *inst) {
+  const bool none = is_wire(inst) || hl_op_half((HlOp)inst->op) == HL_HALF_DONE;
+  return none ? 0 : (double)hl_leaf_bytes(inst->shape);
 }
 
 static void let_go(Walk *w, const Frame *f, uint32_t place) {
@@ -118,7 +116,7 @@ static HlClusterStep *add_step(Walk *w, const HlInst *inst, HlStepKind kind) {
                                             .times = w->factor,
                                             .exchange = -1,
                                             .waits = -1,
-                                            .live = w->live});
+                                            .live = w->live < 0x1p62 ? (int64_t)w->live : INT64_MAX});
 }
 
 static void wait_for(Walk *w, const HlInst *inst, int step) {
@@ -155,39 +153,59 @@ static const Exchange *exchange_of(HlOp op) {
   return NULL;
 }
 
+// A permutation that writes into an array in place has that and two lists of indices behind what is sent.
+static bool permutes_in_place(const HlInst *inst) {
+  return inst->n_operands == 4 && (!hl_shape_is_array(inst->operands[2]->shape) ||
+                                   (inst->operands[2]->shape->dtype == HL_S32 &&
+                                    inst->operands[0]->shape->dtype != HL_S32));
+}
+
 static double sent_bytes(const HlInst *inst, HlOp op) {
   double sum = 0;
-  const uint32_t n =
-      op == HL_OP_COLLECTIVE_PERMUTE || op == HL_OP_RAGGED_ALL_TO_ALL ? 1 : inst->n_operands;
+  const bool first = op == HL_OP_RAGGED_ALL_TO_ALL ||
+                     (op == HL_OP_COLLECTIVE_PERMUTE && permutes_in_place(inst));
+  const uint32_t n = first ? 1 : inst->n_operands;
   for (uint32_t k = 0; k < n && k < inst->n_operands; k++) {
     const int64_t bytes = hl_leaf_bytes(inst->operands[k]->shape);
-    sum += bytes == INT64_MAX ? 0 : (double)bytes;
+    sum += (double)bytes;
   }
   return sum;
 }
 
-// `what` says what is exchanged, `inst` where it stands: for an async-start, what it wraps and itself. The step, -1: none,
-// since a group is one device or after reporting.
+static bool sends(const int64_t *target, int64_t n) {
+  for (int64_t k = 0; k < n; k++)
+    if (target[k] >= 0)
+      return true;
+  return false;
+}
+
+static void add_exchange_step(Walk *w, const HlInst *inst, HlProgramExchange e, int stream) {
+  const int64_t n = w->b->groups.at[e.groups].n;
+  if (n < 2 || (e.target && !sends(e.target, n)))
+    return;
+  if (e.kind == HL_ALL_GATHER)
+    e.bytes *= (double)n;
+  HlClusterStep *s = add_step(w, inst, HL_STEP_EXCHANGE);
+  s->category = hl_exchange_text(e.kind);
+  s->exchange = run_add_exchange(w->b, e);
+  s->stream = stream;
+}
+
+// `what` says what is exchanged, `inst` where it stands: for an async-start, what it wraps and itself. How many steps: none where a
+// group is one device, or after reporting; one for each size of groups.
 static int add_exchange(Walk *w, const HlInst *inst, const HlInst *what, const Exchange *x,
                         int stream) {
   HlProgramExchange e = {.kind = x->kind, .bytes = sent_bytes(what, x->op)};
-  const bool ok = x->kind == HL_PERMUTE
-                      ? run_pairs(w->cx, w->b, what, &e.groups, &e.target)
-                      : run_groups(w->cx, w->b, what, hl_group_mode(what), &e.groups);
-  if (!ok) {
-    w->failed = true;
-    return -1;
+  const int before = w->b->step.n;
+  RunGroups sets = {1, &e.groups};
+  w->failed = x->kind == HL_PERMUTE
+                  ? !run_pairs(w->cx, w->b, what, &e.groups, &e.target)
+                  : !run_groups(w->cx, w->b, what, hl_group_mode(what), &sets);
+  for (int k = 0; k < sets.n && !w->failed; k++) {
+    e.groups = sets.at[k];
+    add_exchange_step(w, inst, e, stream);
   }
-  const int64_t n = w->b->groups.at[e.groups].n;
-  if (n < 2)
-    return -1;
-  if (x->kind == HL_ALL_GATHER)
-    e.bytes *= (double)n;
-  HlClusterStep *s = add_step(w, inst, HL_STEP_EXCHANGE);
-  s->category = hl_exchange_text(x->kind);
-  s->exchange = run_add_exchange(w->b, e);
-  s->stream = stream;
-  return w->b->step.n - 1;
+  return w->b->step.n - before;
 }
 
 // --- What waits for what ---------------------------------------------------------------------------------------
@@ -212,15 +230,21 @@ static void wait_for_operands(Walk *w, Frame *f, const HlInst *inst, Map *waited
   }
 }
 
+// The last `n` steps run beside, until somebody needs what `inst` gives.
+static void leave_pending(Walk *w, Frame *f, const HlInst *inst, int n) {
+  for (int k = w->b->step.n - n; k < w->b->step.n; k++)
+    vec_push_in(w->arena, &f->pending[inst->id], k);
+}
+
 static void walk(Walk *w, const HlComp *comp);
 
 // --- Instructions ---------------------------------------------------------------------------------------------
 
-static int64_t steps_of(Walk *w, const HlComp *comp) {
-  int64_t n = 0;
+// What a walk through a computation is worth, at least: its steps, and 1 for all that it only names and calls.
+static int64_t steps_of(const HlComp *comp) {
+  int64_t n = 1;
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
     n += !is_wire(inst);
-  (void)w;
   return n;
 }
 
@@ -230,11 +254,11 @@ static void walk_loop(Walk *w, const HlInst *loop) {
     trips = w->o->trips > 0 ? w->o->trips : 1;
     w->b->program->unknown_loops++;
   }
-  const int64_t steps = steps_of(w, hl_while_body(loop)) + steps_of(w, hl_while_condition(loop));
+  const int64_t steps = steps_of(hl_while_body(loop)) + steps_of(hl_while_condition(loop));
   const int64_t room = w->o->unroll > 0 ? w->o->unroll : 4096;
   if (trips == 0)
     return;
-  if (steps > 0 && trips > (room - w->unrolled) / steps) {
+  if (trips > (room - w->unrolled) / steps) {
     const double outer = w->factor;
     w->factor *= (double)trips;
     w->b->program->folded++;
@@ -280,19 +304,17 @@ static void walk_start(Walk *w, Frame *f, const HlInst *inst) {
       inst->op == HL_OP_ASYNC_START && inst->n_calls > 0 ? hl_to_apply(inst)->root : inst;
   const HlOp plain = wrapped == inst ? hl_op_plain((HlOp)inst->op) : (HlOp)wrapped->op;
   const Exchange *x = exchange_of(plain);
-  int step;
+  int steps = 1;
   if (x) {
-    step = add_exchange(w, inst, wrapped, x, x->kind == HL_PERMUTE ? 2 : 1);
+    steps = add_exchange(w, inst, wrapped, x, x->kind == HL_PERMUTE ? 2 : 1);
   } else {
     if (plain == HL_OP_SEND || plain == HL_OP_RECV)
       w->messages++;
     const double seconds =
         inst->op == HL_OP_ASYNC_START ? hl_time_of(&w->times, inst) : moving(w, inst);
     add_compute(w, inst, seconds, 3);
-    step = w->b->step.n - 1;
   }
-  if (step >= 0)
-    vec_push_in(w->arena, &f->pending[inst->id], step);
+  leave_pending(w, f, inst, steps);
 }
 
 static bool is_start(const HlInst *inst) {
@@ -322,9 +344,7 @@ static void walk_inst(Walk *w, Frame *f, const HlInst *inst, Map *waited) {
   if (is_start(inst)) {
     walk_start(w, f, inst);
   } else if (x && w->o->overlap == HL_OVERLAP_ALL) {
-    const int step = add_exchange(w, inst, inst, x, x->kind == HL_PERMUTE ? 2 : 1);
-    if (step >= 0)
-      vec_push_in(w->arena, &f->pending[inst->id], step);
+    leave_pending(w, f, inst, add_exchange(w, inst, inst, x, x->kind == HL_PERMUTE ? 2 : 1));
   } else if (x) {
     add_exchange(w, inst, inst, x, 0);
   } else {
@@ -367,11 +387,11 @@ static void walk(Walk *w, const HlComp *comp) {
   w->depth--;
 }
 
-static int64_t parameter_bytes(const HlComp *entry) {
-  int64_t sum = 0;
+static double parameter_bytes(const HlComp *entry) {
+  double sum = 0;
   for (int k = 0; k < entry->n_params; k++)
-    if (entry->params[k] && hl_leaf_bytes(entry->params[k]->shape) != INT64_MAX)
-      sum += hl_leaf_bytes(entry->params[k]->shape);
+    if (entry->params[k])
+      sum += (double)hl_leaf_bytes(entry->params[k]->shape);
   return sum;
 }
 
@@ -379,10 +399,17 @@ HlClusterProgram *hl_program_new(HlCx *cx, HlArena *arena, const HlModule *m,
                                  const HlProgramOptions *o) {
   int64_t replicas, partitions;
   run_devices(arena, m, &replicas, &partitions);
-  const int64_t own = replicas * partitions;
+  const bool fits = replicas <= 1 << 24 && partitions <= (1 << 24) / replicas;
+  const int64_t own = fits ? replicas * partitions : INT64_MAX;
   const int64_t devices = o->devices > 0 ? o->devices : own;
   if (!m->entry) {
     hl_error(cx, hl_module_pos(m), "the module has no entry computation");
+    return NULL;
+  }
+  if (!fits) {
+    hl_error_kind(cx, HL_LIMIT, hl_module_pos(m),
+                  "the module is for %lld replicas of %lld partitions: there may be 2^24 devices",
+                  (long long)replicas, (long long)partitions);
     return NULL;
   }
   if (devices % own != 0 || devices > 1 << 24) {

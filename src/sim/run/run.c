@@ -511,5 +511,6 @@ bool hl_cluster_run(HlCx *cx, HlArena *arena, const HlClusterProgram *p, const H
     return false;
   take_steps(&r);
   sum_up(&r, out);
-  return true;
+  return (isfinite(out->seconds) && isfinite(out->compute) && isfinite(out->exposed)) ||
+         hl_error(cx, (HlPos){0}, "program %s takes longer than any number", p->name);
 }

@@ -25,8 +25,15 @@ struct HlProgramBuilder {
 HlClusterStep *run_add_step(HlProgramBuilder *b, HlClusterStep step);
 int run_add_exchange(HlProgramBuilder *b, HlProgramExchange exchange);
 
+// Sets of groups of one size each, which do the same at the same time.
+typedef struct RunGroups {
+  int n, *at;  // of hl_program_groups
+} RunGroups;
+// Lists of devices as such sets, in the order of the first list of each size; lists of one device are left out.
+RunGroups run_group_sets(HlProgramBuilder *b, HlI64Lists lists);
 // The devices that an instruction exchanges with, extended to all of the program's (groups.c). False after reporting.
-bool run_groups(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, HlGroupMode mode, int *out);
+bool run_groups(HlCx *cx, HlProgramBuilder *b, const HlInst *inst, HlGroupMode mode,
+                RunGroups *out);
 // How many replicas and partitions a module is for: what it says, or more where its groups name more (dumps of 2021 say nothing).
 void run_devices(HlArena *arena, const HlModule *m, int64_t *replicas, int64_t *partitions);
 // Of a permutation: all devices as one group, and targets.
