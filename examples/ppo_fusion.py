@@ -7,9 +7,15 @@ producer and the user that it would go into; it gets a score from what the netwo
 last action stops. The reward is what a step takes off the program's time, in parts of the time at first.
 """
 import argparse
+import importlib.util
+import sys
 
 import hilo.env
 import numpy as np
+
+if importlib.util.find_spec("torch") is None:
+  print("skipped: ppo_fusion.py needs PyTorch (pip install torch)")
+  sys.exit(77)
 import torch
 from torch import nn
 
