@@ -173,7 +173,7 @@ def plot(path, curve, others):
   pyplot.ylabel("time at the end of a game, at first 1")
   pyplot.legend()
   pyplot.tight_layout()
-  pyplot.savefig(path)
+  pyplot.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
 
 
 def main():
