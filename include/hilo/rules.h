@@ -11,7 +11,9 @@
 // holds but for rounding and overflow on the way. Operands of commutative ops match in either order.
 //
 // A law that does not hold is an error: both sides are evaluated by the interpreter, for every element type that the conditions
-// allow, on ordinary numbers, zeros of both signs, ends of ranges, infinities and nan.
+// allow, on ordinary numbers, zeros of both signs, ends of ranges, infinities and nan. It must hold for pred, integers of 8 to 64
+// bits, f16, bf16, f32, f64, c64 and c128, where its sides can be built and evaluated; a rule is used for those types and for the
+// small ones (f8, s4, ...) for which it holds, on values of one shape, and for no others.
 #ifndef HILO_RULES_H
 #define HILO_RULES_H
 

@@ -131,6 +131,9 @@ int64_t hilo_core_feature_length(const HiloFeatures *features, int k);
 int hilo_core_parts(HiloCall *call, const HiloModule *m, const char *what, int64_t repeat);
 // A part with the cone of operands of one instruction, so many deep; NULL: no part of that kind was found.
 HiloModule *hilo_core_random_part(HiloCall *call, const HiloModule *m, int64_t least, int64_t height, int64_t seed);
+// Of each instruction of the k-th computation (of so many: hilo_core_count) the part with operands as deep as it takes for `least` to
+// `most` - 1 instructions, where there is such a depth and no call is in it. How many, as hilo_core_parts; -1 after reporting.
+int hilo_core_subgraphs(HiloCall *call, const HiloModule *m, int64_t k, int64_t least, int64_t most);
 // A copy in which the processor finds what it has kernels for: convolutions in the place of cuDNN's.
 HiloModule *hilo_core_plain(HiloCall *call, const HiloModule *m);
 // Arguments as HloEnv makes them up.

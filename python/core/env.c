@@ -247,15 +247,19 @@ typedef struct Parts {
   int n, capacity;
 } Parts;
 
-static bool add_part(Job *job, Parts *parts, const HlInst *inst) {
-  HlModule *m = hl_inst_module(job->cx, inst, job->n);
-  if (!m)
-    return false;
+static void keep_part(Parts *parts, HlModule *m) {
   if (parts->n == parts->capacity) {
     parts->capacity = parts->capacity * 2 + 16;
     parts->at = realloc(parts->at, sizeof *parts->at * (size_t)parts->capacity);
   }
   parts->at[parts->n++] = m;
+}
+
+static bool add_part(Job *job, Parts *parts, const HlInst *inst) {
+  HlModule *m = hl_inst_module(job->cx, inst, job->n);
+  if (!m)
+    return false;
+  keep_part(parts, m);
   hl_text_print_inst(job->cx, m->entry->root, &(HlTextOptions){0}, &job->out);
   hl_buf_putc(&job->out, '\0');
   return true;
@@ -274,19 +278,83 @@ static bool run_parts(Job *job) {
   return true;
 }
 
-int hilo_core_parts(HiloCall *call, const HiloModule *m, const char *what, int64_t repeat) {
+static int make_parts(HiloCall *call, Job *job) {
   Parts parts = {0};
-  Job job = {.run = run_parts, .m = m, .text = what, .n = repeat, .made = &parts};
+  job->made = &parts;
   hl_file_free(&call->file);
   call->file = (HlFile){0};
-  if (!run(call, &job, NULL)) {
-    for (int k = 0; job.ended && k < parts.n; k++)
+  if (!run(call, job, NULL)) {
+    for (int k = 0; job->ended && k < parts.n; k++)
       hl_module_free(parts.at[k]);
     free(parts.at);
     return -1;
   }
   call->file = (HlFile){.modules = parts.at, .n = parts.n};
   return parts.n;
+}
+
+int hilo_core_parts(HiloCall *call, const HiloModule *m, const char *what, int64_t repeat) {
+  return make_parts(call, &(Job){.run = run_parts, .m = m, .text = what, .n = repeat});
+}
+
+// --- Parts of some size ---------------------------------------------------------------------------------
+
+// The part at some depth, kept in place of the one before; how many instructions it has; -1 after reporting.
+static int64_t cone_at(Job *job, const HlInst *inst, int64_t height, HlModule **part) {
+  hl_module_free(*part);
+  *part = hl_cone_module(job->cx, inst, height);
+  return *part ? hl_count_instructions(*part) : -1;
+}
+
+// Deeper parts have more instructions: depths are doubled until one has enough, then halved.
+static bool find_subgraph(Job *job, const HlInst *inst, HlModule **part) {
+  const int64_t least = job->arrays[1], most = job->arrays[2];
+  int64_t low = -1, high = 1, n = 0, before = 0;  // too small at `low`, large enough at `high`
+  while ((n = cone_at(job, inst, high, part)) >= 0 && n < least && n > before) {
+    before = n;
+    low = high;
+    high *= 2;
+  }
+  while (n >= most && high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    n = cone_at(job, inst, middle, part);
+    if (n < 0)
+      return false;
+    if (n < least)
+      low = middle, n = most;  // none yet
+    else
+      high = middle;
+  }
+  if (n < 0)
+    return false;
+  if (*part && (n < least || n >= most || hl_count_instructions(*part) != n ||
+                hl_comp_may_have((*part)->entry, HL_OP_CALL))) {
+    hl_module_free(*part);
+    *part = NULL;
+  }
+  return true;
+}
+
+static bool run_subgraphs(Job *job) {
+  const HlComp *comp = job->m->first;
+  for (int64_t k = job->arrays[0]; k > 0 && comp; k--)
+    comp = comp->next;
+  if (!comp || comp->n_insts <= job->arrays[1])
+    return true;
+  for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+    HlModule *part = NULL;
+    if (!find_subgraph(job, inst, &part))
+      return false;
+    if (part)
+      keep_part(job->made, part);
+  }
+  return true;
+}
+
+int hilo_core_subgraphs(HiloCall *call, const HiloModule *m, int64_t k, int64_t least,
+                        int64_t most) {
+  const int64_t how[] = {k, least, most};
+  return make_parts(call, &(Job){.run = run_subgraphs, .m = m, .arrays = how});
 }
 
 // HloEnv's search: ten tries, none with a call inside.

@@ -93,6 +93,12 @@ class _Caller:
     return self._call.output()
 
 
+# All addresses: views are slices of one array of each type, since a buffer for each of dozens takes longer than a step of a small
+# program. Arrays of the library are aligned as their types are.
+_MEMORY_FROM = 4096
+_Memory = ctypes.c_char * (2**62)
+
+
 class _Held:
   """Memory of the library's, which is freed when nobody holds it any more: views of it do, too."""
 
@@ -136,6 +142,7 @@ class Game:
 
   def _start(self, held: _Held) -> None:
     self._held: _Held | None = held
+    self._memory: Any = None
     self._lock = threading.RLock()
     self._away = False  # of a batch: a step of it is under way
     self.state = np.zeros(STATE)
@@ -164,7 +171,7 @@ class Game:
       return
     with self._lock:
       if self._handle is not None:
-        self._handle = self._held = None
+        self._handle = self._held = self._memory = self._names = None
         self._caller.close()
 
   def __del__(self) -> None:
@@ -324,20 +331,19 @@ class Game:
     if self._names is None:
       self._caller.run("env_array_names", self._handle)
       self._names = [(a["name"], np.dtype("u1" if a["dtype"] == "S1" else a["dtype"]), a["width"]) for a in self._caller.json()]
-    at = np.empty((len(self._names), 2), np.int64)
-    self._lib.hilo_core_env_arrays(self._handle, at.ctypes.data)
+      self._places = np.empty((len(self._names), 2), np.int64)
+      self._places_at = self._places.ctypes.data
+      memory = _Memory.from_address(_MEMORY_FROM)
+      memory.held = self._held  # as long as views are
+      self._memory = [(name, np.ndarray((2**62 // dtype.itemsize,), dtype, memory), dtype.itemsize, width)
+                      for name, dtype, width in self._names]
+    self._lib.hilo_core_env_arrays(self._handle, self._places_at)
     out = {}
-    for (name, dtype, width), (address, rows) in zip(self._names, at.tolist()):
-      shape = (rows,) if width == 1 else (rows, width)
-      size = rows * width * dtype.itemsize
-      if size == 0:
-        out[name] = np.empty(shape, dtype)
-        continue
-      memory = (ctypes.c_char * size).from_address(address)
-      memory.held = self._held
-      view = np.ndarray(shape, dtype, memory)
-      out[name] = view.copy() if copy else view
-    return out
+    for (name, all_of_type, size, width), (address, rows) in zip(self._memory, self._places.tolist()):
+      at = (address - _MEMORY_FROM) // size
+      view = all_of_type[at:at + rows * width] if rows else all_of_type[:0]
+      out[name] = view if width == 1 else view.reshape(rows, width)
+    return {name: view.copy() for name, view in out.items()} if copy else out
 
   # --- Players, results ---
 
@@ -429,7 +435,7 @@ class Games:
       if self._handle is not None:
         for game in self.games:
           with game._lock:
-            game._handle = game._held = None
+            game._handle = game._held = game._memory = game._names = None
             game._caller.close()
         self._handle = self._held = None
         self._caller.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from hilo import _core
@@ -210,6 +211,17 @@ class HloModule:
   def extract_fusions_as_module(self, repeat: int, /) -> list[HloModule]:
     """The same for each fusion of the entry."""
     return [module for _, module in self._parts("fusions", repeat)]
+
+  def extract_subgraphs(self, num_inst_lower_bound: int = 10, num_inst_upper_bound: int = 20) -> Iterator[HloModule]:
+    """Of every instruction of computations above the lower bound, the part with its operands as deep as it takes for a number of
+    instructions from the lower bound to below the upper one; those with calls inside are left out."""
+    least = _core.whole(num_inst_lower_bound, "num_inst_lower_bound", 1)
+    most = _core.whole(num_inst_upper_bound, "num_inst_upper_bound", least + 1)
+    for k in range(self.computation_count):
+      with self._lock:
+        n = _lib.run("subgraphs", self._handle, k, least, most)
+        parts = [HloModule._of(_lib.call().take(i)) for i in range(n)]
+      yield from parts
 
   @_lib.alone
   def extract_random_submodule(self, instruction_count_threshold: int, height: int, /,

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "examples.md"
 BLOCK = re.compile(r"(?<=```\n)\$ (.*python examples/(\w+)\.py.*)\n((?:.*\n)*?)(?=```)")
 # What a model writes after its training may turn on the last bit of a sum.
-FREE = {"lm_train": "after "}
+FREE = {"lm_train": "after ", "ppo_fusion": "ppo"}
 
 
 def environment(words=()):

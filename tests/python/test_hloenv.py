@@ -1,10 +1,12 @@
 """hloenv: HloEnv's classes on Hilo. (HloEnv's own tests and examples are fetched, not kept here: docs/env.md says how to run them.)"""
 import contextlib
 import io
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -371,6 +373,56 @@ class Loading(unittest.TestCase):
 
 SOFTMAX_HASH = 10936279178764631880
 NORMAL = [0.26112290686687711, 0.057052101697761579, 1.8345837359925585]
+
+class Tools(unittest.TestCase):
+  """HloEnv's programs: python -m hloenv."""
+
+  def run_tool(self, *words, status=0, text=None):
+    done = subprocess.run([sys.executable, "-m", "hloenv", *words], input=text, capture_output=True, text=True, timeout=300)
+    self.assertEqual(done.returncode, status, done.stderr)
+    return done.stdout if status == 0 else done.stderr
+
+  def test_extract_subgraphs(self):
+    with tempfile.TemporaryDirectory() as folder:
+      told = self.run_tool("extract_subgraphs", f"--hlo={TRAIN}", "-o", folder, "--num_inst_lower_bound=8", "--num_inst_upper_bound=12")
+      names = sorted(os.listdir(folder))
+      self.assertIn(f"{len(names)} of them different", told)
+      self.assertGreater(len(names), 10)
+      for name in names:
+        part = hloenv.HloModule(os.path.join(folder, name))
+        self.assertEqual(name, f"{part.hash():016x}.txt")
+        self.assertTrue(8 <= part.instruction_count < 12)
+        self.assertNotIn(" call(", part.to_string())
+    module = hloenv.HloModule(TRAIN)
+    for bad in ((0, 5), (5, 5), (5, 2**40)):
+      with self.assertRaises(ValueError):
+        next(module.extract_subgraphs(*bad))
+
+  def test_evaluate(self):
+    with open(TRAIN, encoding="utf-8") as f:
+      told = self.run_tool("evaluate", "--hlo_fn=-", "--times=2", "--gpu", "--rerun_hlo", text=f.read())
+    self.assertEqual([line.split(":")[0] for line in told.splitlines()], ["run 0", "run 1", "the same results again"])
+    self.assertTrue(told.endswith("yes\n"))
+
+  def test_compile(self):
+    plain = hloenv.HloModule(self.run_tool("compile", f"--hlo={TRAIN}"), "txt")
+    env = hloenv.HloEnv(TRAIN, "gpu")
+    before = env.clone_hlo()
+    env.optimize_hlo_module()
+    self.assertEqual(plain.hash(), env.get_hlo_module_hash())
+    texts = {self.run_tool("compile", f"--hlo={TRAIN}", "--dry=fusion", f"--seed={seed}") for seed in (0, 1)}
+    self.assertEqual(len(texts), 2)
+    for text in texts:
+      decided = hloenv.HloModule(text, "txt")
+      self.assertNotEqual(decided.hash(), plain.hash())
+      self.assertTrue(hloenv.HloEnv(decided, "gpu").has_equal_output_as(before))
+
+  def test_what_is_wrong(self):
+    self.assertIn("no pass of the pipeline is named 'fusio'", self.run_tool("compile", f"--hlo={TRAIN}", "--dry=fusio", status=2))
+    self.assertIn("cannot read", self.run_tool("compile", "--hlo=/no/such", status=3))
+    self.assertIn("num_inst_upper_bound", self.run_tool("extract_subgraphs", f"--hlo={TRAIN}", "--num_inst_upper_bound=3", status=2))
+    self.assertIn("usage", self.run_tool("no_such", status=2))
+
 
 if __name__ == "__main__":
   unittest.main()
