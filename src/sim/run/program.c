@@ -279,6 +279,14 @@ static void walk_control(Walk *w, const HlInst *inst) {
     walk_loop(w, inst);
     return;
   }
+  if (inst->op == HL_OP_CONDITIONAL && w->o->every_branch) {
+    const double outer = w->factor;
+    w->factor /= inst->n_calls > 0 ? inst->n_calls : 1;
+    for (int k = 0; k < inst->n_calls; k++)
+      walk(w, hl_called(inst, k));
+    w->factor = outer;
+    return;
+  }
   if (inst->op == HL_OP_CONDITIONAL) {
     const HlComp *longest = NULL;
     for (int k = 0; k < inst->n_calls; k++)
