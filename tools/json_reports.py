@@ -50,7 +50,11 @@ run before.hlo --seed=1 --expect results.npz
 run before.hlo --args args.npz --platform=cpu --stats --profile trace.json
 run before.hlo --args args.npz --compare-with after.hlo
 run before.hlo --args args.npz --compare-with nothing.hlo
+run before.hlo --args args.npz --compare-with before.hlo --platform=cpu
+run before.hlo --args args.npz --compare-with wrong.hlo --platform=cpu
+run net.hlo --compare-with net.hlo --platform=cpu
 run before.hlo --trace values.json
+run before.hlo --trace values.json --platform=cpu
 run checks.mlir
 run two.hlo
 run typo.hlo
@@ -198,6 +202,16 @@ ENTRY main {
   ROOT h = bf16[4096,4096] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }
 """
+NET = """HloModule net, num_partitions=2
+
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[8,4] parameter(0), sharding={devices=[2,1]<=[2]}
+  y = f32[8,4] tanh(x)
+  zero = f32[] constant(0)
+  ROOT sum = f32[4] reduce(y, zero), dimensions={0}, to_apply=add
+}
+"""
 RING = """{"collective": {"all-gather": {"algorithm": "unidir-ring"}}, "protocol": {"sendrecv": {"algorithm": "push"}}}
 """
 
@@ -207,10 +221,11 @@ def prepare(hilo, folder):
     with open(os.path.join(folder, "before.hlo")) as f:
         text = f.read()
     for name, content in (("typo.hlo", text.replace(" tanh(", " tahn(")), ("program.mlir", PROGRAM), ("checks.mlir", CHECKS),
-                          ("program.jaxpr", JAXPR), ("two.hlo", TWO), ("graph.textproto", GRAPH), ("ring.json", RING), ("step.hlo", STEP), ("layer.hlo", LAYER), ("dir/a.hlo", text), ("dir/b.hlo", "HloModule b"), ("dir/notes.txt", "hello")):
+                          ("program.jaxpr", JAXPR), ("two.hlo", TWO), ("graph.textproto", GRAPH), ("ring.json", RING), ("step.hlo", STEP), ("layer.hlo", LAYER), ("net.hlo", NET), ("dir/a.hlo", text), ("dir/b.hlo", "HloModule b"), ("dir/notes.txt", "hello")):
         os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
         with open(os.path.join(folder, name), "w") as f:
             f.write(content)
+    subprocess.run([hilo, "opt", "before.hlo", "--passes=algsimp", "--break-rule=A32", "-q", "-o", "wrong.hlo"], cwd=folder, check=True)
     with open(os.path.join(folder, "has_tanh.sh"), "w") as f:
         f.write("#!/bin/sh\n! grep -q 'tanh(' \"$1\"\n")
     os.chmod(os.path.join(folder, "has_tanh.sh"), 0o755)

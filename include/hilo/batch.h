@@ -34,10 +34,12 @@ void hl_batch_free(HlBatch *batch);                   // waits for what is under
 int hl_batch_size(const HlBatch *batch);
 
 // Asks for a step of an environment that waits for one; the action is copied. Where its game is over, another begins instead, and
-// the action is not looked at. n = 0: a step that chooses nothing. n < 0: another game begins, with the seed action[0]. False after reporting: it is under way.
+// the action is not looked at. n = 0: a step that chooses nothing. n = -1: another game begins, with the seed action[0]; n = -2: with
+// action[0] | action[1] << 32. False after reporting: it is under way, or this is a child of the process that made the batch.
 bool hl_batch_send(HlCx *cx, HlBatch *batch, int env, const int *action, int n);
 // Waits until `most` of those that were asked are done, or all; which they are, in the order in which they became so. How many.
 int hl_batch_receive(HlBatch *batch, int most, int *envs);
+bool hl_batch_is_under_way(HlBatch *batch, int env);  // sent and not received
 
 // What came of an environment's last step, until the next one is asked for.
 typedef struct HlBatchStep {

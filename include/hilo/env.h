@@ -77,7 +77,7 @@ typedef struct HlEnvOptions {
   const char *pre;             // runs before choices are looked for
   const char *choose;          // runs dry, and then with what was chosen
   const char *post;            // runs after each step
-  const char *own;             // the passes whose decisions the player "xla" takes over; "": those of `choose`
+  const char *own;             // the passes whose decisions the player "xla" takes over; "": those of `choose`, or `menu`
   const char *menu;            // HL_ENV_PASSES: passes, as a pipeline of one level
   HlEnvActions actions;
   const char *metric;          // by name; NULL: "time"
@@ -121,6 +121,7 @@ double hl_env_metric(const HlEnv *env);                           // what reward
 double hl_env_first_metric(const HlEnv *env);                     // in the first state of the game
 uint64_t hl_env_hash(const HlEnv *env);                           // hl_dag_hash of the module
 bool hl_env_done(const HlEnv *env);
+bool hl_env_is_broken(const HlEnv *env);              // a step was broken off: the module is void, the rest that of a state before
 HlRng *hl_env_rng(HlEnv *env);                                    // of the game, for players
 // A copy with the last passes run on it, say those after fusion; the caller's. NULL after reporting.
 HlModule *hl_env_result(HlCx *cx, const HlEnv *env, const char *last);
@@ -139,7 +140,7 @@ bool hl_env_apply(HlCx *cx, HlEnv *env, const int *choices, int n, HlEnvStep *ou
 // The same by an action; n is as HlEnvActions says.
 bool hl_env_step(HlCx *cx, HlEnv *env, const int *action, int n, HlEnvStep *out);
 bool hl_env_stop(HlCx *cx, HlEnv *env, HlEnvStep *out);
-// A step in which the passes of `own` do what they do by themselves (of a menu: all passes in their order, once).
+// A step in which the passes of `own` do what they do by themselves, once.
 bool hl_env_apply_own(HlCx *cx, HlEnv *env, HlEnvStep *out);
 // The move of another environment of the same module and setting.
 bool hl_env_repeat(HlCx *cx, HlEnv *env, const HlEnv *from, int move, HlEnvStep *out);
@@ -166,7 +167,7 @@ HlEnvMove hl_env_move(const HlEnv *env, int k);
 
 // The state gets a number, to which the environment can go back, any number of times. Snapshots nest: going back to one, and
 // dropping it, drops those taken after it. A snapshot costs nothing but what the steps after it change (hl_mark).
-int hl_env_snapshot(HlEnv *env);
+int hl_env_snapshot(HlEnv *env);                                  // -1: a step was broken off
 bool hl_env_restore(HlCx *cx, HlEnv *env, int snapshot);          // the snapshot stays
 bool hl_env_drop(HlCx *cx, HlEnv *env, int snapshot);             // the state stays
 // Another environment in the same state, of this game, without its snapshots: for another thread, say. NULL after reporting.

@@ -19,6 +19,9 @@ typedef struct HlExploreOptions {
   const char *form;            // of drawings: "html" (NULL), "svg", "dot", "none"
   // Called with each file that was written as a drawing; NULL: nobody wants to see it.
   void (*show)(void *user, const char *path);
+  // The command 'serve': starts a page that takes commands, too, and appends its address. False after reporting. NULL: there is
+  // no such page.
+  bool (*serve)(void *user, HlBuf *out);
   void *user;
 } HlExploreOptions;
 

@@ -7,6 +7,7 @@
 #ifndef HILO_LOCKSTEP_H
 #define HILO_LOCKSTEP_H
 
+#include "hilo/cpu.h"
 #include "hilo/diff.h"
 #include "hilo/eval.h"
 #include "hilo/tool.h"
@@ -44,6 +45,7 @@ typedef struct HlTraceFirst {
 
 typedef struct HlTraceOptions {
   HlEvalOptions eval;          // its trace is not looked at
+  HlCpuProgram *program;       // of the module: runs in the interpreter's place, and what its steps make is told of; NULL: none
   int64_t times;               // of each instruction on each device so many runs are told of; 0: all
   // Told of each value, one at a time, from whatever thread; may be NULL.
   void (*told)(void *user, const HlTraced *traced);
@@ -52,9 +54,12 @@ typedef struct HlTraceOptions {
 
 typedef struct HlTrace {
   int64_t n_values, n_left_out;      // told of, and not: beyond `times`
+  int64_t n_unseen;                  // instructions that ran inside of a program's kernels, of which nothing is told
+  int64_t n_nan, n_infinity;         // values that have one, whether made by an instruction or of what was given
   HlTraceFirst nan, infinity;
 } HlTrace;
-// Runs the module on the interpreter. Memory is that of the run: nothing is kept. args are as of hl_eval. False after reporting.
+// Runs the module, on the interpreter or as a program. Memory is that of the run: nothing is kept. args are as of hl_eval. False
+// after reporting.
 bool hl_trace(HlCx *cx, const HlModule *m, const HlLiteral *const *const *args, const HlTraceOptions *options, HlTrace *out);
 
 // --- Two runs ---------------------------------------------------------------------------------------
@@ -62,6 +67,9 @@ bool hl_trace(HlCx *cx, const HlModule *m, const HlLiteral *const *const *args, 
 typedef struct HlLockstepOptions {
   HlMaybeFloat tolerance;      // of HlCompareOptions
   HlEvalOptions eval;          // of both; its trace is not looked at
+  // Programs of the modules, which run in the interpreter's place; NULL: it runs the module. What stands inside of their
+  // kernels is not seen: a fusion is compared as one.
+  HlCpuProgram *program_a, *program_b;
   int64_t memory;              // bytes of values that are kept at one time; 0: 1 GiB. Where the first program's values take more,
                                // both run again for those that are left
   const HlDiff *diff;          // who is whose partner; NULL: hl_diff
@@ -76,7 +84,7 @@ typedef struct HlStepPair {
   int64_t compared, different; // values
   int device;                  // of the first value that differs
   int64_t time;
-  HlMismatch mismatch;         // of it; actual is the second program's
+  HlMismatch mismatch;         // of it; actual is the second program's. Where that is cut: of the device's part
 } HlStepPair;
 
 typedef struct HlLockstep {
@@ -89,6 +97,18 @@ typedef struct HlLockstep {
   int64_t n_compared;          // values that were
   int64_t n_alone;             // values of the second program's paired instructions without one to compare with: it runs more often
   int64_t n_too_large;         // values that were not compared, since one instruction's took more than `memory`
+  int64_t n_unseen;            // instructions of the second program that ran inside of kernels
+  const bool *unseen;          // [serial] which
+  // The second program is for one device of several, and the first for whole arrays. What it makes is compared with the device's
+  // part: as the shardings say that flow through the first program, or else in another way in which one of its arrays is cut.
+  bool is_cut;
+  int64_t n_not_cut;           // partners that were left out, since no such way makes the sizes of the one from the other's
+  int64_t n_guessed;           // partners and results of which neither program says how they are cut: they were held against the
+                               // parts in the order of the devices, along rows or columns
+  HlModule *without;           // the first program as it ran, where its manual parts had to be written out: whose instructions
+                               // HlStepPair.a are then; else NULL
+  HlLiteral ***args;           // [devices][parameters] what the second program ran on; NULL: the caller's
+  int n_args;
   int runs;                    // of each program
   HlStepPair *pair;            // in the print order of the second program
   int n_pairs, n_different;    // n_different: pairs with a value that differs
@@ -101,7 +121,9 @@ typedef struct HlLockstep {
   const HlInst **unknown;
   int n_unknown;
 } HlLockstep;
-// Runs both on the interpreter with the same arguments (both have the same parameters). False after reporting: free in either case.
+// Runs both with the same arguments (both have the same parameters, or the second those of one device of several). Where both
+// are one and the same module, every instruction is its own partner: the program beside its own meaning. False after reporting: free in
+// either case.
 bool hl_lockstep(HlCx *cx, const HlModule *a, const HlModule *b, const HlLiteral *const *const *args,
                  const HlLockstepOptions *options, HlLockstep *out);
 void hl_lockstep_free(HlLockstep *out);

@@ -85,7 +85,8 @@ typedef struct HlReduceOptions {
   int jobs;                    // tries at a time; 0: 1. The result does not depend on it.
   double seconds;              // stop looking for less after so long; 0: never
   bool keep_inputs;            // leave the values of arguments alone
-  bool keep_sizes;             // and the sizes of dimensions
+  bool keep_sizes;             // and the sizes of dimensions, and how many there are
+  bool keep_types;             // and element types
   bool keep_names;             // and names, at the end
   void (*step)(void *user, const HlReduceStep *step);          // may be NULL
   void (*progress)(void *user, const HlReduceProgress *progress);  // may be NULL

@@ -13,6 +13,8 @@ struct HiloCall {
   HlFile file;                 // what was read last
   int64_t listen[4];           // addresses of Python's functions (hilo_core_call_new), and when they were asked last
   double listened;
+  unsigned looks;              // so far: the clock is not asked at each
+  void *raised[3];             // by a handler of signals: what PyErr_Fetch gives
   void *thread;
 };
 

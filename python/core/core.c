@@ -25,18 +25,22 @@ const char *hilo_core_dtype(int number) {
 // --- Calls --------------------------------------------------------------------------------------
 
 // Python keeps signals waiting until its interpreter looks. A long call looks for it, twenty times a second, on the thread
-// that made the call: with the lock of the interpreter, and with no exception left behind.
+// that made the call: with the lock of the interpreter. What a handler of signals has raised is kept, and raised when the call has
+// ended (hilo_core_call_raise).
 static bool is_interrupted(void *user) {
-  enum { ENSURE, CHECK, CLEAR, RELEASE };
+  enum { ENSURE, CHECK, FETCH, RELEASE };
   HiloCall *call = user;
+  if ((pthread_t)call->thread != pthread_self() || (++call->looks & 31) != 0)
+    return false;
   const double now = hl_now();
-  if (now - call->listened < 0.05 || (pthread_t)call->thread != pthread_self())
+  if (now - call->listened < 0.05)
     return false;
   call->listened = now;
   const int lock = ((int (*)(void))(intptr_t)call->listen[ENSURE])();
   const bool is = ((int (*)(void))(intptr_t)call->listen[CHECK])() != 0;
   if (is)
-    ((void (*)(void))(intptr_t)call->listen[CLEAR])();
+    ((void (*)(void **, void **, void **))(intptr_t)call->listen[FETCH])(
+        &call->raised[0], &call->raised[1], &call->raised[2]);
   ((void (*)(int))(intptr_t)call->listen[RELEASE])(lock);
   return is;
 }
@@ -53,6 +57,13 @@ HiloCall *hilo_core_call_new(const int64_t *listen) {
     hl_cx_set_poll(call->cx, is_interrupted, call);
   }
   return call;
+}
+
+void hilo_core_call_raise(HiloCall *call, int64_t restore) {
+  if (call->raised[0])
+    ((void (*)(void *, void *, void *))(intptr_t)restore)(call->raised[0], call->raised[1],
+                                                          call->raised[2]);
+  memset(call->raised, 0, sizeof call->raised);
 }
 
 void hilo_core_call_free(HiloCall *call) {

@@ -29,10 +29,12 @@ const char *hilo_core_version(void);
 const char *hilo_core_dtype(int number);
 
 // --- Calls ---
-// `listen`: the addresses of PyGILState_Ensure, PyErr_CheckSignals, PyErr_Clear and PyGILState_Release, by which a long call learns
-// that Python has a signal waiting, and ends with an error of the kind "cancelled"; NULL: it does not ask.
+// `listen`: the addresses of PyGILState_Ensure, PyErr_CheckSignals, PyErr_Fetch and PyGILState_Release, by which a long call learns
+// that a handler of signals has raised something, and ends with an error of the kind "cancelled"; NULL: it does not ask.
 HiloCall *hilo_core_call_new(const int64_t *listen);
 void hilo_core_call_free(HiloCall *call);
+// Raises it, by the address of PyErr_Restore, for a caller that holds Python's lock. Nothing where nothing was raised.
+void hilo_core_call_raise(HiloCall *call, int64_t restore);
 void hilo_core_call_clear(HiloCall *call);           // forgets what was said
 // What was written: its bytes, followed by a NUL, and how many there are. Until the next call.
 const void *hilo_core_output(const HiloCall *call);
@@ -153,6 +155,8 @@ bool hilo_core_env_reset(HiloCall *call, HiloEnv *env, int64_t seed);
 enum { HILO_ENV_STATE = 16 };
 bool hilo_core_env_step(HiloCall *call, HiloEnv *env, const int *action, int n, double *out);
 bool hilo_core_env_apply(HiloCall *call, HiloEnv *env, const int *choices, int n, double *out);
+bool hilo_core_env_stop(HiloCall *call, HiloEnv *env, double *out);
+bool hilo_core_env_apply_own(HiloCall *call, HiloEnv *env, double *out);
 // seconds, kernels, bytes, flops, instructions, metric, of a state that would come out.
 bool hilo_core_env_try(HiloCall *call, HiloEnv *env, const int *choices, int n, double *out);
 bool hilo_core_env_try_own(HiloCall *call, HiloEnv *env, double *out);
@@ -193,7 +197,7 @@ HiloEnv *hilo_core_observe(HiloCall *call, const HiloModule *m, const char *form
 HiloBatch *hilo_core_batch_new(HiloCall *call, const HiloEnv *env, int n, const char *options);
 void hilo_core_batch_free(HiloBatch *batch);
 bool hilo_core_batch_send(HiloCall *call, HiloBatch *batch, int env, const int *action, int n);
-int hilo_core_batch_receive(HiloCall *call, HiloBatch *batch, int most, int *envs);
+int hilo_core_batch_receive(HiloBatch *batch, int most, int *envs);
 // A step of every environment, whose actions are rows of `width` numbers, of which each takes as many as it needs; out: HILO_ENV_STATE
 // numbers of each.
 bool hilo_core_batch_step(HiloCall *call, HiloBatch *batch, const int *actions, int width, double *out);

@@ -13,6 +13,7 @@
 // What such calls have said before is of no interest any more.
 static bool run(HiloCall *call, Job *job, const char *options) {
   hl_cx_clear(call->cx);
+  hl_cx_resume(call->cx);
   return job_run(call, job, options);
 }
 

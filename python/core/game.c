@@ -1,5 +1,6 @@
 // python/core/game.c: environments, and many of them at once.
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,23 @@
 #include "tool/env/env.h"
 #include "tool/json.h"
 
-struct HiloEnv {
-  HlArena *arena;  // of the setting
-  HlEnvSetting setting;
+// What environments are made with: that of their forks and batches, too, which may live longer.
+typedef struct Kept {
+  atomic_int refs;
+  HlArena *arena;  // of the setting's texts and target
   HlRuleSet *rules;
+} Kept;
+
+struct HiloEnv {
+  Kept *kept;
+  HlEnvSetting setting;
   HlEnv *env;
   HlObserver *observer;
   bool borrowed;  // of a batch
 };
 
 struct HiloBatch {
+  Kept *kept;
   HlBatch *batch;
   HiloEnv *env;  // of each
 };
@@ -41,7 +49,7 @@ static bool no_such(const Job *job, const char *key) {
 static bool read_words(const Job *job, HiloEnv *e) {
   const char *env = job_text(job, "env"), *actions = job_text(job, "actions");
   const char *reward = job_text(job, "reward"), *form = job_text(job, "observation");
-  HlEnvActions *kind = HL_NEW(e->arena, HlEnvActions);
+  HlEnvActions *kind = HL_NEW(e->kept->arena, HlEnvActions);
   const HlObservation *observation = form ? hl_observation_find(hl_str(form)) : NULL;
   e->setting.spec = env ? hl_env_spec_find(hl_str(env)) : hl_env_spec_at(0);
   if (!e->setting.spec)
@@ -60,10 +68,10 @@ static bool read_words(const Job *job, HiloEnv *e) {
 static bool read_rules(const Job *job, HiloEnv *e) {
   const char *text = job_text(job, "rules");
   HlSource *source = text ? hl_source_new("<rules>", text, strlen(text), false) : NULL;
-  e->rules = text ? hl_rules_read(job->cx, source) : NULL;
-  e->setting.rules = e->rules;
+  e->kept->rules = text ? hl_rules_read(job->cx, source) : NULL;
+  e->setting.rules = e->kept->rules;
   hl_source_unref(source);
-  return !text || e->rules;
+  return !text || e->kept->rules;
 }
 
 static bool read_setting(const Job *job, HiloEnv *e) {
@@ -71,36 +79,64 @@ static bool read_setting(const Job *job, HiloEnv *e) {
   if (!read_words(job, e))
     return false;
   HlEnvSetting *s = &e->setting;
-  s->first = keep_option(job, e->arena, "first");
-  s->pre = keep_option(job, e->arena, "pre");
-  s->choose = keep_option(job, e->arena, "choose");
-  s->post = keep_option(job, e->arena, "post");
-  s->menu = keep_option(job, e->arena, "menu");
-  s->metric = keep_option(job, e->arena, "metric");
+  s->first = keep_option(job, e->kept->arena, "first");
+  s->pre = keep_option(job, e->kept->arena, "pre");
+  s->choose = keep_option(job, e->kept->arena, "choose");
+  s->post = keep_option(job, e->kept->arena, "post");
+  s->menu = keep_option(job, e->kept->arena, "menu");
+  s->metric = keep_option(job, e->kept->arena, "metric");
   s->max_steps = (int)job_int(job, "max_steps");
   s->seed = (uint64_t)job_int(job, "seed");
-  s->target = target ? hl_target_load(job->cx, e->arena, target) : NULL;
+  s->target = target ? hl_target_load(job->cx, e->kept->arena, target) : NULL;
   return (!target || s->target) && read_rules(job, e);
 }
 
-static HiloEnv *env_alloc(void) {
-  HlArena *arena = hl_arena_new();
-  HiloEnv *e = HL_NEW(arena, HiloEnv);
-  e->arena = arena;
+static void give_back(void *of, int64_t n) {
+  Kept *kept = of;
+  if (atomic_fetch_sub(&kept->refs, (int)n) != (int)n)
+    return;
+  hl_rules_free(kept->rules);
+  hl_arena_free(kept->arena);
+  base_free(kept);
+}
+
+// Another holder, which is made in a try.
+static Kept *keep(Kept *kept) {
+  atomic_fetch_add(&kept->refs, 1);
+  base_note_ref(kept, 1, give_back);
+  return kept;
+}
+
+static void let_go(Kept *kept) {
+  base_note_ref(kept, -1, give_back);
+  give_back(kept, 1);
+}
+
+static HiloEnv *env_alloc(Kept *kept) {
+  HiloEnv *e = base_alloc(sizeof *e);
+  e->kept = kept;
   return e;
+}
+
+static Kept *kept_new(void) {
+  Kept *kept = base_alloc(sizeof *kept);
+  atomic_init(&kept->refs, 1);
+  kept->arena = hl_arena_new();
+  return kept;
 }
 
 void hilo_core_env_free(HiloEnv *e) {
   if (!e || e->borrowed)
     return;
   hl_env_free(e->env);
-  hl_rules_free(e->rules);
   hl_observer_free(e->observer);
-  hl_arena_free(e->arena);
+  if (e->kept)
+    let_go(e->kept);
+  base_free(e);
 }
 
 static bool run_new(Job *job) {
-  HiloEnv *e = env_alloc();
+  HiloEnv *e = env_alloc(kept_new());
   if (read_setting(job, e) && (e->env = hl_env_open(job->cx, job->m, &e->setting))) {
     job->made = e;
     return true;
@@ -112,6 +148,7 @@ static bool run_new(Job *job) {
 // Before each use of a call that lives long.
 static void begin(HiloCall *call) {
   hl_cx_clear(call->cx);
+  hl_cx_resume(call->cx);
 }
 
 static void *run_making(HiloCall *call, Job *job, const char *options) {
@@ -138,22 +175,20 @@ typedef struct Ask {
 
 static bool run_fork(Job *job) {
   const HiloEnv *from = ((Ask *)job->made)->e;
-  HiloEnv *e = env_alloc();
+  HiloEnv *e = env_alloc(keep(from->kept));
   e->setting = from->setting;
   e->env = hl_env_fork(job->cx, from->env);
   job->made = e->env ? e : NULL;
+  if (e->env && from->observer)
+    e->observer = hl_observer_new(hl_observer_form(from->observer));
   if (!e->env)
     hilo_core_env_free(e);
   return job->made;
 }
 
-// The options' texts are those of the first environment, which must live as long.
 HiloEnv *hilo_core_env_fork(HiloCall *call, const HiloEnv *env) {
   Ask ask = {.e = (HiloEnv *)(uintptr_t)env};
-  HiloEnv *fork = run_making(call, &(Job){.run = run_fork, .made = &ask}, NULL);
-  if (fork && env->observer)
-    fork->observer = hl_observer_new(hl_observer_form(env->observer));
-  return fork;
+  return run_making(call, &(Job){.run = run_fork, .made = &ask}, NULL);
 }
 
 // --- The state --------------------------------------------------------------------------------------
@@ -205,6 +240,16 @@ static bool try_apply(HlCx *cx, void *user) {
   return hl_env_apply(cx, ask->e->env, ask->numbers, ask->n, &ask->step);
 }
 
+static bool try_stop(HlCx *cx, void *user) {
+  Ask *ask = user;
+  return hl_env_stop(cx, ask->e->env, &ask->step);
+}
+
+static bool try_apply_own(HlCx *cx, void *user) {
+  Ask *ask = user;
+  return hl_env_apply_own(cx, ask->e->env, &ask->step);
+}
+
 static void put_costs(const HlEnvCosts *costs, double metric, double *out) {
   const double values[] = {costs->seconds,      costs->kernels, costs->bytes, costs->flops,
                            costs->instructions, metric};
@@ -251,6 +296,22 @@ bool hilo_core_env_step(HiloCall *call, HiloEnv *env, const int *action, int n, 
 bool hilo_core_env_apply(HiloCall *call, HiloEnv *env, const int *choices, int n, double *out) {
   Ask ask = {.e = env, .numbers = choices, .n = n};
   if (!ask_env(call, try_apply, &ask))
+    return false;
+  put_state(env, &ask.step, out);
+  return true;
+}
+
+bool hilo_core_env_stop(HiloCall *call, HiloEnv *env, double *out) {
+  Ask ask = {.e = env};
+  if (!ask_env(call, try_stop, &ask))
+    return false;
+  put_state(env, &ask.step, out);
+  return true;
+}
+
+bool hilo_core_env_apply_own(HiloCall *call, HiloEnv *env, double *out) {
+  Ask ask = {.e = env};
+  if (!ask_env(call, try_apply_own, &ask))
     return false;
   put_state(env, &ask.step, out);
   return true;
@@ -332,11 +393,15 @@ void hilo_core_env_choice_nodes(const HiloEnv *env, int *inst, int *with) {
 
 // --- Going back -------------------------------------------------------------------------------------
 
+static bool tell_broken(HlCx *cx) {
+  return hl_error_kind(cx, HL_FAILED, (HlPos){0},
+                       "an earlier step of the environment was broken off: reset it");
+}
+
 static bool try_snapshot(HlCx *cx, void *user) {
-  (void)cx;
   Ask *ask = user;
   ask->n = hl_env_snapshot(ask->e->env);
-  return true;
+  return ask->n >= 0 || tell_broken(cx);
 }
 
 static bool try_restore(HlCx *cx, void *user) {
@@ -368,6 +433,8 @@ static bool try_observe(HlCx *cx, void *user) {
   const Ask *ask = user;
   if (!ask->e->observer)
     return hl_error(cx, (HlPos){0}, "the environment was made without an observation");
+  if (hl_env_is_broken(ask->e->env))
+    return tell_broken(cx);
   return hl_observe(cx, ask->e->observer, hl_env_module(ask->e->env),
                     hl_env_options(ask->e->env)->target);
 }
@@ -431,6 +498,8 @@ static bool run_play(Job *job) {
                                    .width = (int)job_int(job, "width"),
                                    .depth = (int)job_int(job, "depth")};
   HlPolicyReport report;
+  if (hl_env_is_broken(e->env))
+    return tell_broken(job->cx);
   if (!hl_policy_play(job->cx, e->env, policy, &options, &report))
     return false;
   json_open(&job->out, NULL, '{');
@@ -448,6 +517,8 @@ bool hilo_core_env_play(HiloCall *call, HiloEnv *env, const char *policy, const 
 
 static bool run_trajectory(Job *job) {
   const HiloEnv *e = job->made;
+  if (hl_env_is_broken(e->env))
+    return tell_broken(job->cx);
   hl_trajectory_print(e->env, job->m, &e->setting, job->text, &job->out);
   return true;
 }
@@ -546,10 +617,13 @@ static bool run_observe(Job *job) {
   const HlObservation *form = hl_observation_find(hl_str(job->text));
   if (!form)
     return hl_error(job->cx, (HlPos){0}, "unknown observation '%s'", job->text);
-  HiloEnv *e = env_alloc();
+  HiloEnv *e = env_alloc(NULL);
   e->observer = hl_observer_new(form);
-  job->made = e;
-  return hl_observe(job->cx, e->observer, job->m, hl_target_of_module(job->m));
+  const bool ok = hl_observe(job->cx, e->observer, job->m, hl_target_of_module(job->m));
+  job->made = ok ? e : NULL;
+  if (!ok)
+    hilo_core_env_free(e);
+  return ok;
 }
 
 HiloEnv *hilo_core_observe(HiloCall *call, const HiloModule *m, const char *form) {
@@ -647,9 +721,11 @@ static bool run_batch(Job *job) {
     return false;
   HiloBatch *b = base_alloc(sizeof *b);
   b->batch = batch;
+  b->kept = keep(e->kept);
   b->env = base_alloc_as(b, sizeof *b->env * (size_t)job->n);
   for (int k = 0; k < (int)job->n; k++)
-    b->env[k] = (HiloEnv){.setting = e->setting,
+    b->env[k] = (HiloEnv){.kept = b->kept,
+                          .setting = e->setting,
                           .env = hl_batch_env(batch, k),
                           .observer = hl_batch_observer(batch, k),
                           .borrowed = true};
@@ -666,6 +742,7 @@ void hilo_core_batch_free(HiloBatch *b) {
   if (!b)
     return;
   hl_batch_free(b->batch);
+  let_go(b->kept);
   base_free(b->env);
   base_free(b);
 }
@@ -675,8 +752,7 @@ bool hilo_core_batch_send(HiloCall *call, HiloBatch *batch, int env, const int *
   return hl_batch_send(call->cx, batch->batch, env, action, n);
 }
 
-int hilo_core_batch_receive(HiloCall *call, HiloBatch *batch, int most, int *envs) {
-  begin(call);
+int hilo_core_batch_receive(HiloBatch *batch, int most, int *envs) {
   return hl_batch_receive(batch->batch, most, envs);
 }
 
@@ -722,6 +798,9 @@ bool hilo_core_batch_step(HiloCall *call, HiloBatch *b, const int *actions, int 
   if (!envs)
     return hl_error_kind(call->cx, HL_LIMIT, (HlPos){0}, "out of memory");
   bool ok = true;
+  for (int k = 0; ok && k < n; k++)
+    ok = !hl_batch_is_under_way(b->batch, k) ||
+         hl_error(call->cx, (HlPos){0}, "environment %d has not been received yet", k);
   for (int k = 0; ok && k < n; k++, sent += ok)
     ok = send_row(call, b, k, &actions[(int64_t)k * width], width);
   hl_batch_receive(b->batch, sent, envs);

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import json
+import operator
+import os
 import re
 import threading
 import warnings
@@ -60,13 +62,47 @@ def version() -> str:
   return lib().hilo_core_version().decode()
 
 
+def _address(name: str) -> int:
+  return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
 # How a call learns that Python has a signal waiting, say of Control-C: see hilo_core_call_new.
-_LISTEN = (ctypes.c_int64 * 4)(*(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in (
-    "PyGILState_Ensure", "PyErr_CheckSignals", "PyErr_Clear", "PyGILState_Release")))
+_LISTEN = (ctypes.c_int64 * 4)(*map(_address, ("PyGILState_Ensure", "PyErr_CheckSignals", "PyErr_Fetch", "PyGILState_Release")))
+_RAISE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)  # with Python's lock
 
 
 def _options(options: dict[str, Any]) -> bytes:
   return json.dumps({key: value for key, value in options.items() if value is not None}).encode()
+
+
+def whole(value: Any, what: str, least: int = 0, most: int = 2**31 - 1) -> int:
+  """A whole number between two, which C takes as it is."""
+  try:
+    number = operator.index(value)
+  except TypeError:
+    raise TypeError(f"{what} is a whole number, not {value!r}") from None
+  if not least <= number <= most:
+    raise ValueError(f"{what} is from {least} to {most}, not {number}")
+  return number
+
+
+def text(given: Any) -> bytes:
+  """A text, or a path, as C takes it."""
+  if not isinstance(given, (str, bytes, os.PathLike)):
+    raise TypeError(f"expected a text, not {given!r}")
+  out = os.fsencode(given)
+  if b"\0" in out:
+    raise ValueError(f"there is a NUL in {given!r}")
+  return out
+
+
+def wholes(options: dict[str, Any], **allowed: Any) -> dict[str, Any]:
+  """Options that are whole numbers, each with its name and its least; others are an error."""
+  for name in options:
+    if name not in allowed:
+      raise TypeError(f"there is no option {name!r}: {', '.join(allowed)}")
+  return {name: whole(value, name, allowed[name], 2**63 - 1 if name in ("seed", "tries", "size") else 2**31 - 1)
+          for name, value in options.items() if value is not None}
 
 
 class Call:
@@ -110,6 +146,8 @@ class Call:
     if failed:
       errors = [d for d in found if d.severity == "error"]
       if errors and errors[0].kind == "cancelled":
+        raiser = ctypes.cast(self._lib.hilo_core_call_raise, ctypes.c_void_p).value
+        _RAISE(raiser)(self._handle, _address("PyErr_Restore"))  # what the handler of the signal has raised
         raise KeyboardInterrupt
       raise Error("".join(d.rendered for d in found).rstrip() or "failed", found)
     for d in found:

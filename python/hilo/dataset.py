@@ -56,6 +56,7 @@ class Dataset:
       with open(self._index, encoding="utf-8") as f:
         self.rows = [json.loads(line) for line in f]
     self._seen = {row["hash"] for row in self.rows}
+    self._texts: set[bytes] = set()
     self.duplicates = 0
     self.unreadable: list[tuple[str, str]] = []
     self._out = open(self._index, "a", encoding="utf-8")
@@ -92,6 +93,15 @@ class Dataset:
     self._out.write(json.dumps(row) + "\n")
     self._out.flush()
     return True
+
+  def add_text(self, text: str, origin: str, source: str = "") -> bool:
+    """The same of a program as text, in any form; a text that was there before is not read again."""
+    key = hashlib.sha256(text.encode()).digest()
+    if key in self._texts:
+      self.duplicates += 1
+      return False
+    self._texts.add(key)
+    return self.add(Module(text), origin, source)
 
   def note_unreadable(self, source: str, why: str) -> None:
     self.unreadable.append((source, why))

@@ -10,6 +10,7 @@
 """
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable
 from typing import Any, Union
@@ -22,7 +23,7 @@ try:
 except ImportError as e:
   raise ImportError("hilo.env needs Gymnasium: pip install gymnasium") from e
 
-from hilo import _game
+from hilo import _core, _game
 from hilo._game import Choice, Game, Games, measure, replay, tables, validate
 from hilo.module import Module, Source
 
@@ -124,16 +125,23 @@ class _Sides:
     return tuple(mask)
 
   def action(self, game: Game, action: Any) -> np.ndarray | None:
-    """As the library takes it; what there is no choice for chooses nothing. None: to stop."""
+    """As the library takes it; what of the space there is no choice for chooses nothing (None: nothing at all). What is not of
+    the space is an error."""
     if self.actions in ("one", "passes"):
-      k = int(action)
+      k = _core.whole(action.item() if isinstance(action, np.ndarray) and action.size == 1 else action, "an action", 0,
+                      self.max_choices)
       if k == self.max_choices:
         return np.array([game.n_choices], np.int32)
-      return np.array([k], np.int32) if 0 <= k < game.n_choices else None
-    given = np.asarray(action, np.int32).reshape(-1)
+      return np.array([k], np.int32) if k < game.n_choices else None
+    given = _game.numbers(action)
+    size, most = (self.max_choices, 1) if self.actions == "all" else (self.max_sites, self.max_options)
+    if given.shape != (size,):
+      raise ValueError(f"an action has {size} numbers, not {given.shape}")
+    if given.min() < 0 or given.max() > most:
+      raise ValueError(f"numbers of an action are from 0 to {most}")
     wanted = game.n_choices if self.actions == "all" else game.n_sites
     out = np.zeros(wanted, np.int32)
-    n = min(wanted, given.size)
+    n = min(wanted, size)
     out[:n] = given[:n]
     if self.actions == "sites" and n:
       sizes = game.choice_arrays()["sizes"][:n]
@@ -203,8 +211,15 @@ class Env(gymnasium.Env):
     fork = Env.__new__(Env)
     fork.game = self.game.fork()
     fork._sides, fork._copy, fork.render_mode = self._sides, self._copy, self.render_mode
-    fork.action_space, fork.observation_space = self.action_space, self.observation_space
+    fork.action_space, fork.observation_space = copy.deepcopy((self.action_space, self.observation_space))
+    fork._np_random, fork._np_random_seed = copy.deepcopy(self._np_random), self._np_random_seed
     return fork
+
+  def __copy__(self) -> Env:
+    return self.fork()
+
+  def __deepcopy__(self, memo: Any) -> Env:
+    return self.fork()
 
   def choices(self) -> list[Choice]:
     return self.game.choices()
@@ -232,6 +247,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
   def __init__(self, module: Union[Module, Source], env: str = "simplify", num_envs: int = 1, *, threads: int = 0,
                observation: str = "summary", max_choices: int = 256, max_sites: int = 128, max_options: int = 8,
                seed: int = 0, **options: Any):
+    num_envs = _core.whole(num_envs, "num_envs", 1)
     form = None if observation == "summary" else observation
     self._first = Game(module, env=env, observation=form, **options)
     self._sides = _Sides(self._first, observation, max_choices, max_sites, max_options)
@@ -260,12 +276,18 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
   def reset(self, *, seed: Union[int, list[int | None], None] = None,
             options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-    if seed is None or isinstance(seed, int):
+    if seed is None or hasattr(seed, "__index__"):
       super().reset(seed=seed)
-      first = int(self.np_random.integers(2**30)) if seed is None else seed
+      first = int(self.np_random.integers(2**30)) if seed is None else _core.whole(seed, "seed", 0, 2**62)
       seeds = [first + k for k in range(self.num_envs)]
     else:
-      seeds = [int(self.np_random.integers(2**30)) if s is None else s for s in seed]
+      seeds = [int(self.np_random.integers(2**30)) if s is None else _core.whole(s, "seed", 0, 2**62) for s in seed]
+    if len(seeds) != self.num_envs:
+      raise ValueError(f"expected {self.num_envs} seeds, not {len(seeds)}")
+    try:  # what is under way, and of no interest any more
+      self.games.receive(self.num_envs)
+    except _core.Error:
+      pass
     for k, one in enumerate(seeds):
       self.games.reset(k, one)
     self.games.receive(self.num_envs)
@@ -276,17 +298,26 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     return np.zeros(0, np.int32) if given is None else given  # what there is no choice for chooses nothing
 
   def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-    for k in range(self.num_envs):
-      self.games.send(k, self._row(k, actions[k]))
+    if len(actions) != self.num_envs:
+      raise ValueError(f"expected {self.num_envs} actions, not {len(actions)}")
+    self.send(actions, range(self.num_envs))
     self.games.receive(self.num_envs)
     s = self.games.states
     return (self._observe(), s[:, _game.REWARD].copy(), s[:, _game.TERMINATED] != 0, s[:, _game.TRUNCATED] != 0,
             self._infos())
 
   def send(self, actions: Any, envs: Iterable[int]) -> None:
-    """Asks some environments for a step."""
-    for k, action in zip(envs, actions):
-      self.games.send(k, self._row(k, action))
+    """Asks some environments for a step: all of them, or, where something is wrong, none."""
+    which = [_core.whole(k, "the number of an environment", 0, self.num_envs - 1) for k in envs]
+    actions = list(actions)
+    if len(actions) != len(which) or len(set(which)) != len(which):
+      raise ValueError(f"expected an action for each of some environments, not {len(actions)} for {which}")
+    self.games._ready()
+    for k in which:
+      self.games.games[k]._ready()
+    rows = [self._row(k, action) for k, action in zip(which, actions)]
+    for k, row in zip(which, rows):
+      self.games.send(k, row)
 
   def receive(self, most: int) -> tuple[list[int], list[ArrayDict], np.ndarray, np.ndarray, np.ndarray]:
     """Waits until so many of those asked are ready: which, observations, rewards, terminated, truncated."""

@@ -92,7 +92,7 @@ def harvest(dataset: Any, origin: str) -> Iterator[Any]:
 
   def compile_and_keep(backend: Any, computation: Any, *args: Any, **kwargs: Any) -> Any:
     try:
-      data.add(Module(computation.operation.get_asm(enable_debug_info=False)), origin)
+      data.add_text(computation.operation.get_asm(enable_debug_info=False), origin)
     except Error as e:
       data.note_unreadable(origin, str(e))
     return plain(backend, computation, *args, **kwargs)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import importlib.util
 import logging
+import os
+import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -59,6 +62,23 @@ def initialize() -> None:
   _kept.append(library)
   _callbacks.install(library)
   _take_custom_calls(library)
+  _take_lapack_of_scipy()
+
+
+# --- LAPACK -----------------------------------------------------------------------------------------
+
+
+def _take_lapack_of_scipy() -> None:
+  """JAX on XLA:CPU computes with the LAPACK that SciPy brings. So does Hilo: the same results, signs of vectors and order of
+  eigenvalues too, and nothing to install. HILO_LAPACK names another. SciPy itself is not imported for it."""
+  spec = importlib.util.find_spec("scipy")
+  if os.environ.get("HILO_LAPACK") or spec is None or not spec.origin:
+    return
+  package = pathlib.Path(spec.origin).parent
+  found = sorted(f for folder in (package.parent / "scipy.libs", package / ".dylibs") for f in folder.glob("*openblas*")
+                 if "64_" not in f.name)
+  if found:
+    os.environ["HILO_LAPACK"] = str(found[0])
 
 
 # --- jax.devices("cpu") -----------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 """Calls of the library for modules under control: one call, held open by each thread."""
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
 from hilo import _core
 from hilo.errors import Error
 
-__all__ = ["Error", "call", "int64s", "lib", "run"]
+__all__ = ["Error", "alone", "call", "int64s", "lib", "run", "whole_numbers"]
 
 _local = threading.local()
 
@@ -41,6 +42,34 @@ def fail() -> None:
     here._tell(True)
   finally:
     here._lib.hilo_core_call_clear(here._handle)
+
+
+def whole_numbers(given: Any, what: str) -> Any:
+  """Whole numbers as an array of int64: what is no whole number, or none of 64 bits, is an error."""
+  import numpy as np
+  array = np.asarray(given)
+  if array.size == 0:
+    return np.zeros(array.shape, np.int64)
+  if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.rint(array)).all():
+    array = array.astype(np.int64)
+  if array.dtype.kind not in "iub":
+    raise ValueError(f"{what} are whole numbers, not {array.dtype}")
+  out = np.ascontiguousarray(array, np.int64)
+  if array.dtype.kind == "u" and (out < 0).any():
+    raise ValueError(f"{what} are numbers of 64 bits")
+  return out
+
+
+def alone(method: Any) -> Any:
+  """A method of something with a `_lock`, or with a module that has one: one thread at a time."""
+
+  @functools.wraps(method)
+  def locked(self: Any, *arguments: Any, **named: Any) -> Any:
+    lock = getattr(self, "_lock", None) or self._module._lock
+    with lock:
+      return method(self, *arguments, **named)
+
+  return locked
 
 
 def int64s(array: Any) -> Any:

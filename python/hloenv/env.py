@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hilo import _core
 from hilo import module as _hilo_module
 from hloenv import _lib
 from hloenv.backend import GpuBackend
@@ -134,32 +135,51 @@ class HloEnv:
     self._module: HloModule = data if isinstance(data, HloModule) else HloModule(data, given.get("format", "path"))
     self._xla: PassInterface | None = None
 
+  def __getstate__(self) -> dict[str, Any]:
+    """A copy, or what is pickled, has the module, and alternatives that wait, but no rewrites."""
+    return {**self.__dict__, "_proposals": None, "_xla": None}
+
   # --- Running passes (what pipelines call) ---
 
   @property
   def _target(self) -> bytes:
     return GpuBackend._target if self._platform == "gpu" else b"cpu"
 
+  def _edit(self, name: str, *arguments: Any) -> Any:
+    """A call that changes the module: one that is broken off leaves it halfway."""
+    try:
+      return _lib.run(name, self._module._handle, *arguments)
+    except (ValueError, TypeError, _lib.Error):
+      raise
+    except BaseException:
+      self._proposals = None
+      self._module._void()
+      raise
+
+  @_lib.alone
   def _passes(self, text: str) -> bool:
     self._proposals = None
-    return _lib.run("passes", self._module._handle, text.encode(), self._target) == 1
+    return self._edit("passes", text.encode(), self._target) == 1
 
+  @_lib.alone
   def _dry(self, text: str) -> bool:
     self._proposals = None
-    handle = self._module._handle
-    proposals = _Proposals(_lib.run("propose", handle, text.encode(), self._target), self._module)
-    return _lib.run("alternatives", handle, proposals.handle) > 0
+    proposals = _Proposals(self._edit("propose", text.encode(), self._target), self._module)
+    return self._edit("alternatives", proposals.handle) > 0
 
+  @_lib.alone
   def _propose(self, text: str) -> bool:
-    self._proposals = _Proposals(_lib.run("propose", self._module._handle, text.encode(), self._target), self._module)
+    self._proposals = _Proposals(self._edit("propose", text.encode(), self._target), self._module)
     return len(self._proposals) > 0
 
+  @_lib.alone
   def run(self, pass_pipeline: PassInterface) -> bool:
     """Runs a pipeline, or goes on with it; true: alternatives (or rewrites) wait for a decision."""
     if not isinstance(pass_pipeline, PassInterface):
       raise TypeError(f"run takes a Pass or a pipeline, not {type(pass_pipeline).__name__}: Pass(HloPass.HloDCE())")
     return pass_pipeline._run(self)
 
+  @_lib.alone
   def optimize_hlo_module(self) -> None:
     """Runs the whole of XLA's GPU pipeline of 2022, in place."""
     if self._xla is None:
@@ -173,10 +193,11 @@ class HloEnv:
 
   # --- Deciding ---
 
+  @_lib.alone
   def apply_alternatives(self, decisions: Any) -> None:
     """A row for each `alternatives`: which (by the index of its node, or by its uid), and the operand that is to stand in its
     place, 0 being the original."""
-    rows = np.ascontiguousarray(decisions, np.int64)
+    rows = _lib.whole_numbers(decisions, "decisions")
     if rows.size == 0:
       rows = rows.reshape(0, 2)
     if rows.ndim != 2 or rows.shape[1] != 2:
@@ -187,13 +208,15 @@ class HloEnv:
       except _lib.Error as error:
         raise ValueError(error.diagnostics[0].text if error.diagnostics else str(error)) from None
 
+  @_lib.alone
   def get_hlo_rewrite_graph(self) -> HloRewriteGraph:
     """The rewrites that a RewritePipeline has found; none are left once some have been applied."""
     return HloRewriteGraph(self._proposals)
 
+  @_lib.alone
   def apply_rewrites(self, decisions: Any) -> list[tuple[int, RewriteStatus]]:
     """Applies rewrites by their numbers, in this order; what became of each."""
-    which = [int(k) for k in decisions]
+    which = _lib.whole_numbers(list(decisions), "decisions").tolist()
     if self._proposals is None:
       if which:
         raise ValueError("there are no rewrites: run a RewritePipeline first")
@@ -232,6 +255,7 @@ class HloEnv:
                     do_hash_verification: bool = False) -> HloGraph:
     return HloGraph(self._module, debug, inline_fused_comp, do_hash_verification)
 
+  @_lib.alone
   def verify_module(self) -> bool:
     return bool(_lib.lib().hilo_core_check(_lib.call()._handle, self._module._handle))
 
@@ -240,7 +264,9 @@ class HloEnv:
   def evaluate(self, times: int = 20, do_not_prep_for_eval: bool = False, platform: str = "cpu") -> EvaluationResult:
     """Runs the module on this processor, three times and then `times` times. It stays as it is: what evaluation needs is
     added to a copy."""
-    program = _Executable(self._module, platform)
+    times = _core.whole(times, "times", -2**31)
+    with self._module._lock:
+      program = _Executable(self._module.clone(), platform)
     output: Any = None
     for _ in range(WARM_UPS):
       output = program.run()

@@ -38,9 +38,15 @@ class _Block:
   def __del__(self) -> None:
     _lib.lib().hilo_core_features_free(self.handle)
 
+  def __reduce__(self) -> Any:
+    raise TypeError("a graph cannot be copied or pickled; its arrays can")
+
 
 class _Memory:
   """Arrays in it."""
+
+  def __reduce__(self) -> Any:
+    raise TypeError("a graph cannot be copied or pickled; its arrays can")
 
   def __init__(self, handle: int):
     self.handle = handle
@@ -120,7 +126,8 @@ class HloGraph(_Arrays):
 
   def __init__(self, module: HloModule, debug: bool = False, inline_fused_comp: bool = False,
                do_hash_verification: bool = False):
-    handle = _lib.run("features", module._handle, bool(inline_fused_comp))
+    with module._lock:
+      handle = _lib.run("features", module._handle, bool(inline_fused_comp))
     block = _Memory(handle)
     super().__init__(block)
     self.node_features = NodeFeats(block)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 from typing import Any
 
 from hilo import _core
@@ -83,7 +84,7 @@ def _read(source: str, form: str) -> int:
   options = {"verify": True, "fill_hidden": False, "consts_as_parameters": True}
   with _core.Call() as call:
     if form == "path":
-      n = call.run("read", os.fsencode(source), None, 0, options)
+      n = call.run("read", _core.text(source), None, 0, options)
     elif form == "txt":
       content = source.encode()
       n = call.run("read", b"<text>", content, len(content), options)
@@ -96,43 +97,70 @@ def _read(source: str, form: str) -> int:
 
 class HloModule:
   """A module, which an environment changes in place. `input` is the path of a file in any form that holds a program, or with the
-  format "txt" HLO text."""
+  format "txt" HLO text.
+
+  Several threads may use one: each call waits for the one before. A copy (copy.copy, copy.deepcopy) is a clone."""
 
   def __init__(self, input: str, format: str = "path"):
-    self._handle: int | None = None
-    self._handle = _read(os.fspath(input), format)
+    self._at: int | None = None
+    self._at = _read(os.fspath(input), format)
+    self._lock = threading.RLock()
 
   @classmethod
   def _of(cls, handle: int) -> HloModule:
     module = cls.__new__(cls)
-    module._handle = handle
+    module._at, module._lock = handle, threading.RLock()
     return module
 
+  @property
+  def _handle(self) -> int:
+    if self._at is None:
+      raise ValueError("the module is void: passes were broken off in the middle of it")
+    return self._at
+
+  def _void(self) -> None:
+    """What was broken off, by a signal say, has left the module halfway."""
+    handle, self._at = self._at, None
+    _lib.lib().hilo_core_module_free(handle)
+
   def __del__(self) -> None:
-    handle = getattr(self, "_handle", None)
-    if handle is not None:
-      _lib.lib().hilo_core_module_free(handle)
+    if getattr(self, "_at", None) is not None:
+      _lib.lib().hilo_core_module_free(self._at)
+
+  def __copy__(self) -> HloModule:
+    return self.clone()
+
+  def __deepcopy__(self, memo: Any) -> HloModule:
+    return self.clone()
+
+  def __reduce__(self) -> Any:
+    return HloModule, (self.to_string(), "txt")
 
   def __repr__(self) -> str:
     return f"<HloModule of {self.instruction_count} instructions>"
 
+  @_lib.alone
   def to_string(self) -> str:
     """The text, from which the module can be read again."""
     _lib.run("print", self._handle, None)
     return _lib.call().output().decode()
 
+  @_lib.alone
   def hash(self) -> int:
     """The DAG hash: what is computed, whatever the names (docs/env.md)."""
     return _lib.lib().hilo_core_dag_hash(self._handle) & _MASK
 
+  @_lib.alone
   def clone(self) -> HloModule:
     return HloModule._of(_lib.run("clone", self._handle))
 
   @property
+  @_lib.alone
   def instruction_count(self) -> int:
     return _lib.lib().hilo_core_count(self._handle, False)
 
   @property
+  @_lib.alone
   def computation_count(self) -> int:
     return _lib.lib().hilo_core_count(self._handle, True)
 
@@ -142,6 +170,7 @@ class HloModule:
     return HloModuleConfig({"replica_count": interface["replicas"], "num_partitions": interface["partitions"],
                             "use_spmd_partitioning": interface["partitions"] > 1})
 
+  @_lib.alone
   def _interface(self) -> dict[str, Any]:
     import json
     _lib.run("interface", self._handle)
@@ -151,6 +180,7 @@ class HloModule:
     """Whether programs run on TensorFlow's runtime of 2022: no."""
     return False
 
+  @_lib.alone
   def cost_analysis(self) -> CostAnalysisProperties:
     """What the entry costs: "flops", "transcendentals", "bytes accessed", "optimal_seconds" (of the bytes, at the bandwidth of the
     model of a device)."""
@@ -166,8 +196,9 @@ class HloModule:
 
   # --- Parts ---
 
+  @_lib.alone
   def _parts(self, what: str, repeat: int) -> list[tuple[str, HloModule]]:
-    n = _lib.run("parts", self._handle, what.encode(), int(repeat))
+    n = _lib.run("parts", self._handle, what.encode(), _core.whole(repeat, "repeat", -2**63, 2**63 - 1))
     texts = _lib.call().output().decode().split("\0")
     return [(texts[k], HloModule._of(_lib.call().take(k))) for k in range(n)]
 
@@ -180,11 +211,15 @@ class HloModule:
     """The same for each fusion of the entry."""
     return [module for _, module in self._parts("fusions", repeat)]
 
+  @_lib.alone
   def extract_random_submodule(self, instruction_count_threshold: int, height: int, /,
                                seed: int | None = None) -> HloModule | None:
     """A part with the operands of some instruction, `height` deep; None if none was found with so many instructions."""
-    handle = _lib.lib().hilo_core_random_part(_lib.call()._handle, self._handle, instruction_count_threshold, height,
-                                              secrets.randbits(62) if seed is None else seed)
+    most = 2**63 - 1
+    least = _core.whole(instruction_count_threshold, "instruction_count_threshold", -most, most)
+    seed = secrets.randbits(62) if seed is None else _core.whole(seed, "seed", -most, most)
+    handle = _lib.lib().hilo_core_random_part(_lib.call()._handle, self._handle, least,
+                                              _core.whole(height, "height", -most, most), seed)
     if handle is None:
       _lib.call()._tell(bool(_lib.lib().hilo_core_failed(_lib.call()._handle)))
       return None

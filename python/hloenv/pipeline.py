@@ -30,7 +30,9 @@ class PassInterface:
   _loops = True  # the text says how often
 
   def __init__(self, name: str, loop_count: int):
-    if loop_count < -1 or loop_count == 0:
+    if not isinstance(loop_count, int):
+      raise TypeError(f"loop_count is a whole number, not {loop_count!r}")
+    if loop_count < -1 or loop_count == 0 or loop_count >= 2**31:
       raise ValueError(f"loop_count is a number of rounds, or -1, but not {loop_count}")
     self._name, self._loop_count = name, loop_count
     self._complete, self._changed, self._k = True, False, 0

@@ -34,6 +34,9 @@ class _Proposals:
   def __del__(self) -> None:
     _lib.lib().hilo_core_proposals_free(self.handle)
 
+  def __reduce__(self) -> Any:
+    raise TypeError("rewrites cannot be copied or pickled: they are about one module")
+
   def __len__(self) -> int:
     return _lib.lib().hilo_core_proposal_count(self.handle)
 
@@ -69,7 +72,8 @@ class Rewrite:
 
   def _part(self, replacement: bool) -> HloModule:
     if replacement not in self._parts:
-      self._parts[replacement] = self._proposals.part(self.order_idx, replacement)
+      with self._proposals.module._lock:
+        self._parts[replacement] = self._proposals.part(self.order_idx, replacement)
     return self._parts[replacement]
 
   def _graph(self, replacement: bool) -> HloGraph:

@@ -38,8 +38,23 @@ static void add_note(BaseUndo *undo, Kind kind, void *at, const void *kept, size
   notes->n += words + sizeof note;
 }
 
+// Whether these bytes have been noted in this era: the older note is the one that counts.
+static bool is_noted(BaseUndo *undo, const void *at, size_t n) {
+  const size_t place = ((uintptr_t)at >> 2 ^ (uintptr_t)at >> 12) % BASE_UNDO_SEEN;
+  if (undo->era == 0 || n > UINT32_MAX)
+    return false;
+  if (undo->seen[place].at == at && undo->seen[place].n >= n && undo->seen[place].era == undo->era)
+    return true;
+  undo->seen[place].at = at;
+  undo->seen[place].n = (uint32_t)n;
+  undo->seen[place].era = undo->era;
+  return false;
+}
+
 void base_undo_bytes(BaseUndo *undo, const void *at, size_t n) {
   enum { MOST = 1 << 30 };  // of one note
+  if (is_noted(undo, at, n))
+    return;
   for (; n > MOST; at = (const char *)at + MOST, n -= MOST)
     add_note(undo, BYTES, (void *)at, at, MOST);
   if (n > 0)

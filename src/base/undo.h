@@ -8,8 +8,15 @@
 #include "base/compiler.h"
 #include "hilo/base.h"
 
+enum { BASE_UNDO_SEEN = 1024 };
 typedef struct BaseUndo {
   HlBuf notes;
+  // What is written again and again is noted once in an era, which is the time that the newest mark is the newest; 0: no eras.
+  uint32_t era;
+  struct {
+    const void *at;
+    uint32_t n, era;
+  } seen[BASE_UNDO_SEEN];
 } BaseUndo;
 
 // The n bytes at `at` are about to be written.

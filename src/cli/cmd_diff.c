@@ -98,16 +98,25 @@ static void report(Run *r, const HlDiff *diff, const HlDiffShow *show) {
   hl_buf_free(&out);
 }
 
-// The module of b that goes with one of a: of its name, the k-th with the k-th, else of its number.
-static const HlModule *module_of(const HlFile *a, const HlFile *b, int number) {
-  const char *name = a->modules[number]->name->text;
-  int before = 0;
-  for (int k = 0; k < number; k++)
-    before += strcmp(a->modules[k]->name->text, name) == 0;
-  for (int k = 0; k < b->n; k++)
-    if (strcmp(b->modules[k]->name->text, name) == 0 && before-- == 0)
-      return b->modules[k];
-  return number < b->n ? b->modules[number] : NULL;
+// Which modules of two files belong together: those of one name, the k-th with the k-th, then what is left, in order.
+// partner[k]: the place in b of a's k-th; -1: none. taken: which of b have one.
+static void pair_modules(const HlFile *a, const HlFile *b, int *partner, bool *taken) {
+  for (int k = 0; k < a->n; k++) {
+    partner[k] = -1;
+    for (int j = 0; partner[k] < 0 && j < b->n; j++)
+      if (!taken[j] && strcmp(b->modules[j]->name->text, a->modules[k]->name->text) == 0) {
+        partner[k] = j;
+        taken[j] = true;
+      }
+  }
+  for (int k = 0, j = 0; k < a->n; k++) {
+    while (j < b->n && taken[j])
+      j++;
+    if (partner[k] >= 0 || j == b->n)
+      continue;
+    partner[k] = j;
+    taken[j] = true;
+  }
 }
 
 static void begin(Run *r, const char *a, const char *b) {
@@ -127,31 +136,64 @@ static const HlModule *wanted(const Run *r, const HlFile *file, int k) {
   return !name || strcmp(file->modules[k]->name->text, name) == 0 ? file->modules[k] : NULL;
 }
 
+static void compare_modules(Run *r, const HlModule *a, const HlModule *b, HlDiffShow *show) {
+  begin(r, show->name_a, show->name_b);
+  HlDiff *diff = hl_diff(r->cli->cx, a, b, &r->how);
+  if (diff)
+    report(r, diff, show);
+  hl_diff_free(diff);
+  end(r);
+}
+
+// A module of one file that the other has no partner for.
+static void say_missing(Run *r, const HlModule *m, const char *path_a, const char *path_b,
+                        bool in_a) {
+  r->alone++;
+  r->status = cli_worse(r->status, CLI_DIFFERENT);
+  begin(r, path_a, path_b);
+  if (r->cli->json) {
+    json_text(&r->cli->report, "headline", in_a ? "only in a" : "only in b");
+    json_text(&r->cli->report, in_a ? "module" : "other_module", m->name->text);
+  } else {
+    printf("%s -> %s: module %s only in %s\n", path_a, path_b, m->name->text,
+           in_a ? path_a : path_b);
+  }
+  end(r);
+}
+
 static void compare_files(Run *r, const char *path_a, const char *path_b, const HlFile *a,
                           const HlFile *b) {
-  bool any = false;
+  HlArena *arena = hl_arena_new();
+  int *partner = HL_ARRAY(arena, int, a->n + 1);
+  bool *taken = HL_ARRAY(arena, bool, b->n + 1), any = false;
   HlDiffShow show = r->show;
   show.name_a = path_a;
   show.name_b = path_b;
+  pair_modules(a, b, partner, taken);
   for (int k = 0; k < a->n; k++) {
-    const HlModule *m = wanted(r, a, k), *other = m ? module_of(a, b, k) : NULL;
-    if (!m)
-      continue;
-    any = true;
-    begin(r, path_a, path_b);
-    HlDiff *diff = other ? hl_diff(r->cli->cx, m, other, &r->how) : NULL;
-    if (!other)
-      hl_error(r->cli->cx, (HlPos){0}, "%s has no module for %s of %s", path_b, m->name->text,
-               path_a);
-    if (diff)
-      report(r, diff, &show);
-    hl_diff_free(diff);
-    end(r);
+    const HlModule *m = wanted(r, a, k);
+    any |= m != NULL;
+    if (m && partner[k] >= 0)
+      compare_modules(r, m, b->modules[partner[k]], &show);
+    else if (m)
+      say_missing(r, m, path_a, path_b, true);
   }
+  for (int k = 0; k < b->n; k++)
+    if (!taken[k] && wanted(r, b, k)) {
+      say_missing(r, b->modules[k], path_a, path_b, false);
+      any = true;
+    }
+  hl_arena_free(arena);
   if (any)
     return;
   begin(r, path_a, path_b);
   hl_error(r->cli->cx, (HlPos){0}, "%s has no module of that name", path_a);
+  end(r);
+}
+
+// The context says why.
+static void say_unread(Run *r, const char *path) {
+  begin(r, path, NULL);
   end(r);
 }
 
@@ -168,6 +210,19 @@ static void say_alone(Run *r, const char *a, const char *b) {
   end(r);
 }
 
+// Whether a file of a directory is one, of which nobody has said yet that it cannot be read: that is said here.
+static bool is_module(Run *r, int path) {
+  HlFile file;
+  bool skipped;
+  const HlLoadOptions how = cli_load_options(r->cli);
+  const bool ok = cli_load(r->cli, &r->files, path, &how, &file, &skipped);
+  if (ok)
+    hl_file_free(&file);
+  else if (!skipped)
+    say_unread(r, r->files.at[path].at);
+  return ok;
+}
+
 static void compare_paths(Run *r, int a, int b) {
   Cli *cli = r->cli;
   HlFile x, y;
@@ -178,9 +233,13 @@ static void compare_paths(Run *r, int a, int b) {
     cli_progress(cli, "reading and comparing %s", path_a);
   const bool ok_a = cli_load(cli, &r->files, a, &how, &x, &skipped_a);
   const bool ok_b = ok_a && cli_load(cli, &r->files, b, &how, &y, &skipped_b);
-  if (ok_a && ok_b)
+  if (ok_a && ok_b) {
     compare_files(r, path_a, path_b, &x, &y);
-  else if (!skipped_a && !skipped_b) {
+  } else if (ok_a && skipped_b) {
+    say_alone(r, path_a, NULL);
+  } else if (skipped_a && is_module(r, b)) {
+    say_alone(r, NULL, path_b);
+  } else if (!skipped_a && !skipped_b) {
     begin(r, path_a, path_b);
     end(r);
   }
@@ -208,7 +267,7 @@ static const char **paths_of(HlArena *arena, const CliFiles *files, int operand,
   return paths;
 }
 
-// The hash of what a file computes; 0: it is no module, or cannot be read.
+// The hash of what a file computes; 0: it is no module, or cannot be read, which is said.
 static uint64_t hash_of(Run *r, int path) {
   HlFile file;
   bool skipped;
@@ -217,8 +276,10 @@ static uint64_t hash_of(Run *r, int path) {
   if (cli_load(r->cli, &r->files, path, &how, &file, &skipped)) {
     hash = file.n > 0 ? hl_graph_hash(file.modules[0]) | 1 : 0;
     hl_file_free(&file);
+    hl_cx_clear(r->cli->cx);
+  } else if (!skipped) {
+    say_unread(r, r->files.at[path].at);
   }
-  hl_cx_clear(r->cli->cx);
   return hash;
 }
 

@@ -25,6 +25,8 @@ typedef struct Plan {
   CliDecisions decisions;
   HlMaybeFloat tolerance;
   int64_t seed;
+  HlBuf report;                // what --check-each, --dry and --provenance find: not the module
+  bool withheld;               // a module's results change: none is written
 } Plan;
 
 // --- Reading the options ------------------------------------------------------------------------
@@ -114,12 +116,40 @@ static bool check_emit(Cli *cli, Plan *plan) {
   return false;
 }
 
+static bool is_dry(const Cli *cli) {
+  return cli_flag(cli, "--dry") || cli_flag(cli, "--dry-all");
+}
+
+// Whether something other than the module is told.
+static bool has_report(const Cli *cli) {
+  return is_dry(cli) || cli_flag(cli, "--provenance") || cli_flag(cli, "--check-each");
+}
+
+// The module goes to OUT; what is found goes to standard output or to a file of its own.
+static bool check_outputs(Cli *cli) {
+  const char *out = cli_value(cli, "-o"), *report = cli_value(cli, "--report");
+  if (report && !has_report(cli))
+    return cli_usage(cli, "--report is of --check-each, --dry and --provenance") == CLI_OK;
+  if (report && cli->json)
+    return cli_usage(cli, "--report and --json exclude each other: the report is JSON then") ==
+           CLI_OK;
+  if (out && is_dry(cli))
+    return cli_usage(cli, "--dry changes nothing, so there is no module for -o: --report=FILE takes "
+                          "the list") == CLI_OK;
+  if (out && strcmp(out, "-") == 0 && has_report(cli) && !report && !cli->json)
+    return cli_usage(cli, "the module and the report would both go to standard output: give "
+                          "--report=FILE") == CLI_OK;
+  if (out && report && strcmp(out, report) == 0)
+    return cli_usage(cli, "-o and --report name the same file") == CLI_OK;
+  return true;
+}
+
 static bool check_choices(Cli *cli) {
   if (cli_value(cli, "--passes") && cli_value(cli, "--pipeline")) {
     cli_usage(cli, "--passes and --pipeline exclude each other");
     return false;
   }
-  return true;
+  return check_outputs(cli);
 }
 
 static bool make_session(Cli *cli, HlDumpAs as, Plan *plan) {
@@ -256,6 +286,7 @@ static int read_plan(Cli *cli, Plan *plan) {
 }
 
 static void free_plan(Plan *plan) {
+  hl_buf_free(&plan->report);
   cli_decisions_free(&plan->decisions);
   hl_session_free(plan->session);
   hl_arena_free(plan->arena);
@@ -308,12 +339,12 @@ static bool print_compiled(Cli *cli, Plan *plan, HlCompiled *compiled, HlBuf *ou
   if (cli_flag(cli, "--stats"))
     cli_print_steps(cli, engine);
   if (plan->compile.engine.dry)
-    cli_print_rewrites(cli, engine, out);
+    cli_print_rewrites(cli, engine, &plan->report);
   if (cli_flag(cli, "--provenance"))
-    cli_print_provenance(cli, engine, m, out);
-  else if (plan->emit)
+    cli_print_provenance(cli, engine, m, &plan->report);
+  if (plan->emit)
     return print_code(cli, plan, compiled, out);
-  else if (!plan->compile.engine.dry)
+  if (!has_report(cli) || cli_value(cli, "-o"))
     print_module(cli, plan, m, out);
   return true;
 }
@@ -332,8 +363,7 @@ static void say_evaluations(void *user, const char *what, int n) {
 }
 
 // Says which pass and rewrite change a result.
-static bool check_each(Cli *cli, const Plan *plan, HlModule *m, const HlRecorded *recorded,
-                       HlBuf *out) {
+static bool check_each(Cli *cli, Plan *plan, HlModule *m, const HlRecorded *recorded) {
   HlCheckEachOptions options = {.tolerance = plan->tolerance,
                                 .seed = (uint64_t)plan->seed,
                                 .args = cli_value(cli, "--args"),
@@ -347,22 +377,26 @@ static bool check_each(Cli *cli, const Plan *plan, HlModule *m, const HlRecorded
     hl_default_entry_layout(m);
   bool ok = hl_check_each(cli->cx, m, plan->compile.passes, &engine, &options, &check);
   cli_progress(cli, NULL);
-  if (ok)
+  if (ok && (check.differs || !cli_value(cli, "-o")))
     warn_unbroken(cli, m, check.broke);
   if (ok)
-    cli_print_check(cli, m, &check, plan->tolerance, out);
-  if (ok && !check.differs && cli_value(cli, "-o"))
+    cli_print_check(cli, m, &check, plan->tolerance, &plan->report);
+  if (ok && !check.differs && cli_value(cli, "--report"))
     hl_conclude(cli->cx, (HlPos){0}, "module %s: every pass kept the results (%d evaluations)",
             m->name->text, check.evaluations);
-  if (ok && check.differs)
+  const bool differs = ok && check.differs;
+  if (differs)
     hl_error_kind(cli->cx, HL_DIFFERS, (HlPos){0}, "pass %s changes a result of module %s",
                   check.step.pass, m->name->text);
+  plan->withheld |= differs;
+  if (differs && cli_value(cli, "-o"))
+    hl_hint(cli->cx, "%s is not written", cli_value(cli, "-o"));
   hl_check_each_free(&check);
   hl_arena_free(arena);
-  return ok;
+  return ok && !(differs && cli_value(cli, "-o"));
 }
 
-// Runs the passes over one module of the file, which is given away unless its results are checked.
+// Runs the passes over one module of the file, which is given away unless its results are checked only.
 static bool run_module(Cli *cli, Plan *plan, HlFile *file, int k, HlBuf *out) {
   HlModule *m = file->modules[k];
   cli_set_partitions(cli, m);
@@ -370,11 +404,11 @@ static bool run_module(Cli *cli, Plan *plan, HlFile *file, int k, HlBuf *out) {
     json_open(&cli->report, NULL, '{');
     json_text(&cli->report, "module", m->name->text);
   }
-  const bool checks = cli_flag(cli, "--check-each");
-  if (!checks)
+  bool ok = !cli_flag(cli, "--check-each") || check_each(cli, plan, m, &file->recorded);
+  if (ok && (!cli_flag(cli, "--check-each") || cli_value(cli, "-o"))) {
     file->modules[k] = NULL;
-  const bool ok =
-      checks ? check_each(cli, plan, m, &file->recorded, out) : run_passes(cli, plan, m, out);
+    ok = run_passes(cli, plan, m, out);
+  }
   if (cli->json)
     json_close(&cli->report, '}');
   return ok;
@@ -413,6 +447,18 @@ static int run_file(Cli *cli, Plan *plan, CliFiles *files, int which, HlBuf *out
   return cli_worse(status, cli_end_file(cli));
 }
 
+// What was checked and found to differ has no module.
+static void write_outputs(Cli *cli, const Plan *plan, const HlBuf *out, int status) {
+  const char *path = cli_value(cli, "-o"), *report = cli_value(cli, "--report");
+  const HlBuf *told = &plan->report;
+  const bool writes = !status || status == CLI_DIFFERENT || out->n + told->n > 0;
+  const bool checked = has_report(cli);
+  if (writes && checked && !cli->json)
+    hl_write_file(cli->cx, report ? report : "-", told->at ? told->at : "", told->n);
+  if (writes && (!checked || path) && !plan->withheld && (!cli->json || out->n > 0))
+    hl_write_file(cli->cx, path ? path : "-", out->at ? out->at : "", out->n);
+}
+
 static int run_files(Cli *cli, Plan *plan, CliFiles *files) {
   HlBuf out = {0};
   int status = CLI_OK;
@@ -420,10 +466,7 @@ static int run_files(Cli *cli, Plan *plan, CliFiles *files) {
     status = cli_worse(status, run_file(cli, plan, files, k, &out));
   if (!cli_flag(cli, "--check-each"))
     cli_end_decisions(cli, &plan->decisions);
-  const char *path = cli_value(cli, "-o");
-  const bool writes = !status || status == CLI_DIFFERENT || out.n > 0;
-  if (writes && (!cli->json || out.n > 0))
-    hl_write_file(cli->cx, path ? path : "-", out.at ? out.at : "", out.n);
+  write_outputs(cli, plan, &out, status);
   hl_buf_free(&out);
   cli_end_report(cli);
   return cli_worse(status, cli_flush(cli));
@@ -458,7 +501,8 @@ static const CliOption options[] = {
      "gpu_target_config.pbtxt"},
     {"--list-passes", NULL, "what passes and pipelines there are"},
     {"--list-rules", NULL, "what rules the passes have, with their laws"},
-    {"-o", "OUT", "where to write (default: standard output); a form's ending asks for the form"},
+    {"-o", "OUT",
+     "where to write the module, of --emit the code (default: standard output); a form's ending asks for the form"},
     {"--to", "FORM", "the form of the module, as of 'hilo convert' (default: text)"},
     {"--print", "PRESET", "as of 'hilo convert': default, short, ..."},
     {"--no-metadata", NULL, "leave out metadata and stack frames"},
@@ -476,7 +520,8 @@ static const CliOption options[] = {
     {"--verify-each", NULL, "check the module after every pass"},
     {"--check-each", NULL,
      "evaluate before and after every pass; name the first pass, and the first rewrite, that "
-     "changes a result"},
+     "changes a result. With -o the module is written, too, unless one is changed"},
+    {"--report", "FILE", "where to write what --check-each, --dry or --provenance find (default: standard output)"},
     {"--args", "A.npz", "of --check-each: inputs a0, a1, ...; default: recorded or made up"},
     CLI_TOLERANCE_OPTION,
     {"--seed", "N", "of --check-each: of the made-up inputs"},

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cpu_program.h"
 #include "cli/cpu_stats.h"
 #include "cli/inputs.h"
 #include "cli/json.h"
@@ -306,34 +307,11 @@ static int run_compiled(Cli *cli, const char *path, const HlModule *came, HlComp
   return status;
 }
 
-// An option, or the variable of the environment that asks for the same.
-static bool is_asked(Cli *cli, const char *option, const char *variable) {
-  const char *value = getenv(variable);
-  return cli_flag(cli, option) || (value && *value && strcmp(value, "0") != 0);
-}
-
-static HlCpuProgram *make_program(Cli *cli, HlCompiled *compiled, const HlReplayOptions *options) {
-  HlCpuOptions how = {.onednn = cli_value(cli, "--onednn"),
-                      .no_emit = cli_flag(cli, "--no-emit"),
-                      .perf_map = is_asked(cli, "--perf-map", "HILO_PERF_MAP"),
-                      .gdb = is_asked(cli, "--gdb", "HILO_GDB"),
-                      .elided = options->eval.elided,
-                      .seed = options->eval.seed};
-  cli_read_threads(cli, &how.threads);  // read_options has looked at it
-  HlCpuProgram *program = hl_compiled_program(cli->cx, compiled, &how);
-  const bool traces = cli_flag(cli, "--profile");
-  if (program)
-    hl_cpu_measure(program, traces || cli_flag(cli, "--stats"));
-  if (program && traces)
-    hl_cpu_record(program, CPU_MOST_EVENTS);
-  return program;
-}
-
 // Compiles the module and runs what comes out beside the module itself.
 static int run_on_cpu(Cli *cli, const char *path, HlSession *session, const HlModule *m,
                       const HlRecorded *recorded, HlReplayOptions *options) {
   HlCompiled *compiled = hl_compile(cli->cx, session, &(HlProgram){.module = m}, NULL);
-  options->program = compiled ? make_program(cli, compiled, options) : NULL;
+  options->program = compiled ? cli_cpu_program(cli, compiled, options) : NULL;
   const int status = options->program ? run_compiled(cli, path, m, compiled, recorded, options)
                                       : give_up(cli, m->name->text, "cpu");
   hl_cpu_unref(options->program);
@@ -365,7 +343,7 @@ static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *fi
   HlModule *m = file->modules[k];
   cli_set_partitions(cli, m);
   if (cli_wants_lockstep(cli))
-    return cli_lockstep(cli, path, file, m, options);
+    return cli_lockstep(cli, path, session, file, m, options);
   if (hl_session_platform(session)->has_programs)
     return run_on_cpu(cli, path, session, m, &file->recorded, options);
   file->modules[k] = NULL;
@@ -401,10 +379,11 @@ static bool read_platform(Cli *cli, const char *option, const char *usual, const
     return true;
   if (!*out || !(*out)->runs) {
     cli_usage(cli, "unknown platform '%s': %s", wish,
-              is_reference ? "reference or none" : "reference or cpu");
+              is_reference ? "reference or none, with --compare-with also cpu" : "reference or cpu");
     return false;
   }
-  if (strcmp((*out)->name, "reference") == 0 || (!is_reference && (*out)->has_programs))
+  const bool may_be_compiled = !is_reference || cli_flag(cli, "--compare-with");
+  if (strcmp((*out)->name, "reference") == 0 || (may_be_compiled && (*out)->has_programs))
     return true;
   return hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
                        is_reference ? "platform '%s' is no reference; use --reference=reference"
@@ -509,7 +488,7 @@ static const CliOption options[] = {
     {"--iterations", "N", "time N more runs"},
     {"--max-steps", "N", "give up after N instructions (default: never)"},
     {"--platform", "P", "where to run: cpu (compiled; the default) or reference (the interpreter, as it is)"},
-    {"--reference", "P", "platform to compare with: reference or none"},
+    {"--reference", "P", "platform to compare with: reference or none; with --compare-with that of the first program: reference or cpu"},
     {"--threads", "N", "of --platform=cpu (default: as many as this process may use)"},
     {"--onednn", "WHEN",
      "of --platform=cpu: products of bf16 and bytes by oneDNN: auto (where there is AMX; the default), on, off, or a library's file"},

@@ -179,32 +179,48 @@ static void take_values(void *user, const HlExtractValues *values) {
     cli_progress(r->cli, "running, values of %d of %d parts written", r->written, r->parts->n);
 }
 
+// What did not run has no values; those of an earlier call are none of it.
+static bool say_missing(Cli *cli, CliParts *parts, const HlModule *m, bool ok) {
+  int missing = 0;
+  const char *first = NULL;
+  for (int k = 0; ok && k < parts->n; k++)
+    if (!parts->at[k].inputs) {
+      remove(cli_beside(parts->arena, parts->at[k].path, ".npz"));
+      first = missing++ == 0 ? parts->at[k].name : first;
+    }
+  if (missing == 0)
+    return ok;
+  HlBuf why = {0};
+  hl_buf_printf(&why,
+                "%d extract%s no values: '%s'%s did not run at time %" PRId64
+                ", or inside a reducer, whose steps are not recorded",
+                missing, missing == 1 ? " has" : "s have", first, missing == 1 ? "" : " and others",
+                parts->time);
+  if (missing == parts->n)
+    hl_error_kind(cli->cx, HL_FAILED, hl_module_pos(m), "%s", why.at);
+  else
+    hl_warn(cli->cx, hl_module_pos(m), "%s", why.at);
+  hl_buf_free(&why);
+  return missing < parts->n;
+}
+
 static bool record(Cli *cli, CliParts *parts, const HlFile *file, const HlModule *m) {
-  HlReplay inputs;
+  HlReplay inputs = {0};
   parts->inputs.exported = file->exported;
-  bool ok = hl_replay_inputs(cli->cx, m, &file->recorded, &parts->inputs, &inputs);
+  bool ok = parts->args ||
+            hl_replay_inputs(cli->cx, m, &file->recorded, &parts->inputs, &inputs);
+  HlLiteral ***args = parts->args ? parts->args : inputs.args;
   HlExtract *extracts = HL_ARRAY(parts->arena, HlExtract, parts->n + 1);
   for (int k = 0; k < parts->n; k++)
     extracts[k] = parts->at[k].extract;
-  Recorder r = {cli, parts, parts->arena, inputs.devices, 0, 0};
+  Recorder r = {cli, parts, parts->arena, hl_eval_devices(m, &parts->inputs.eval), 0, 0};
   parts->inputs.eval.no_checks = true;
   ok = ok && hl_extract_record(cli->cx, m, &parts->inputs.eval,
-                               (const HlLiteral *const *const *)inputs.args, parts->time, extracts,
+                               (const HlLiteral *const *const *)args, parts->time, extracts,
                                parts->n, take_values, &r);
   cli_progress(cli, NULL);
   hl_replay_free(&inputs);
-  int missing = 0;
-  const char *first = NULL;
-  for (int k = 0; k < parts->n; k++)
-    if (!parts->at[k].inputs && missing++ == 0)
-      first = parts->at[k].name;
-  if (ok && missing > 0)
-    hl_warn(cli->cx, hl_module_pos(m),
-            "%d extract%s no values: '%s'%s did not run at time %" PRId64
-            ", or inside a reducer, whose steps are not recorded",
-            missing, missing == 1 ? " has" : "s have", first, missing == 1 ? "" : " and others",
-            parts->time);
-  return ok;
+  return say_missing(cli, parts, m, ok);
 }
 
 // --- Writing ------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ typedef struct CliParts {
   bool records;
   int64_t time;
   HlReplayOptions inputs;
+  HlLiteral ***args;  // [device][parameter] on which the module runs; NULL: as `inputs` says
 } CliParts;
 
 // What the options say. False after a usage message.

@@ -1,19 +1,60 @@
 // cli/lockstep.c: hilo run --trace and --compare-with: every value of a run, and two versions side by side.
+//
+// Both run on the interpreter, unless --platform=cpu asks for what the compiler makes of the program (of --compare-with: of the
+// second; --reference=cpu: of the first). Then values are those of compiled steps. Where they differ, the optimised module
+// itself runs beside its steps, which tells a wrong kernel from a wrong pass.
 #include "cli/lockstep.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
+#include "cli/cpu_program.h"
 #include "cli/extract.h"
 #include "cli/json.h"
 #include "cpu/kernel/source.h"
+#include "cli/select.h"
 #include "hilo/lockstep.h"
 #include "hilo/npy.h"
+#include "spmd/local.h"
 #include "tool/regex.h"
 
 bool cli_wants_lockstep(const Cli *cli) {
   return cli_flag(cli, "--compare-with") || cli_flag(cli, "--trace");
+}
+
+// --- Programs ---------------------------------------------------------------------------------------
+
+// What runs: a module as it is, or what the compiler has made of one.
+typedef struct Runs {
+  const HlModule *m;
+  HlCompiled *compiled;
+  HlCpuProgram *program;  // NULL: the interpreter runs the module
+} Runs;
+
+static bool make_runs(Cli *cli, HlSession *session, const HlModule *m, bool compiles,
+                      const HlReplayOptions *options, Runs *out) {
+  *out = (Runs){.m = m};
+  if (!compiles)
+    return true;
+  const HlCompileOptions quietly = {.no_dumps = true};
+  out->compiled = hl_compile(cli->cx, session, &(HlProgram){.module = m}, &quietly);
+  out->program = out->compiled ? cli_cpu_program(cli, out->compiled, options) : NULL;
+  if (!out->program)
+    return false;
+  out->m = hl_compiled_module(out->compiled);
+  return true;
+}
+
+static void free_runs(Runs *runs) {
+  hl_cpu_unref(runs->program);
+  hl_compiled_unref(runs->compiled);
+}
+
+// The interpreter is what both options mean unless they are given.
+static bool is_compiled(const Cli *cli, const char *option) {
+  const HlPlatform *platform = hl_platform_find(cli_value(cli, option) ? cli_value(cli, option) : "reference");
+  return platform && platform->has_programs;
 }
 
 // --- Words ------------------------------------------------------------------------------------------
@@ -81,11 +122,16 @@ static void put_when(HlBuf *out, int devices, int device, int64_t time) {
 
 // Writes an instruction with what leads to it from values that are equal, and what it read at that time.
 static bool write_extract(Cli *cli, const HlFile *file, const HlModule *m, const HlInst *inst,
-                          int64_t height, int64_t time, const HlReplayOptions *options) {
+                          int64_t height, int64_t time, const HlReplayOptions *options,
+                          HlLiteral ***args) {
   const char *path = cli_value(cli, "--extract");
   if (!path)
     return true;
-  CliParts parts = {.arena = hl_arena_new(), .records = true, .time = time, .inputs = *options};
+  CliParts parts = {.arena = hl_arena_new(),
+                    .records = true,
+                    .time = time,
+                    .inputs = *options,
+                    .args = args};
   parts.form = form_at(0);
   parts.at = HL_NEW(parts.arena, CliPart);
   parts.at->name = inst->name->text;
@@ -116,8 +162,10 @@ static void put_mismatch(HlBuf *out, const HlStepPair *p) {
 // How an instruction stood when the first that differs read it.
 static const char *state(const HlLockstep *found, const HlInst *inst, const HlStepPair *first) {
   const HlStepPair *pair = hl_lockstep_pair(found, inst);
+  if (found->unseen[inst->serial])
+    return "inside of its kernel";
   if (!pair || pair->compared == 0)
-    return "without a partner";
+    return hl_op_is((HlOp)inst->op, HL_T_GIVEN) ? "given" : "without a partner";
   return !pair->different ? "equal" : pair->time > first->time ? "equal then" : "differs";
 }
 
@@ -182,15 +230,29 @@ static void put_results(HlBuf *out, const HlLockstep *found) {
                                      : "");
 }
 
-static void lockstep_text(HlBuf *out, const char *path, const char *with, const HlModule *a,
-                          const HlLockstep *found, HlMaybeFloat tolerance) {
-  hl_buf_printf(out, "%s: module %s beside %s\n", path, a->name->text, with);
-  hl_buf_printf(out,
-                "  pairs    %d of %" PRId64 " instructions of %s have a partner; %" PRId64
-                " values compared in %d run%s, %d instruction%s differ%s\n",
-                found->n_pairs, found->n_b, with, found->n_compared, found->runs,
-                found->runs == 1 ? "" : "s", found->n_different, found->n_different == 1 ? "" : "s",
-                found->n_different == 1 ? "s" : "");
+// What is not seen, or not compared.
+static void put_gaps(HlBuf *out, const char *with, const HlLockstep *found) {
+  if (found->is_cut)
+    hl_buf_printf(out,
+                  "           %s is the program of one device of %d: its values are compared with "
+                  "the device's part of the whole\n",
+                  with, found->devices);
+  if (found->n_guessed)
+    hl_buf_printf(out,
+                  "           of %" PRId64 " value%s neither program says how %s cut: taken for parts "
+                  "in the order of the devices\n",
+                  found->n_guessed, found->n_guessed == 1 ? "" : "s",
+                  found->n_guessed == 1 ? "it is" : "they are");
+  if (found->n_unseen)
+    hl_buf_printf(out,
+                  "           %" PRId64 " instruction%s inside of kernels NOT SEEN one by one: the "
+                  "results of their kernels are\n",
+                  found->n_unseen, found->n_unseen == 1 ? "" : "s");
+  if (found->n_not_cut)
+    hl_buf_printf(out,
+                  "           %" PRId64 " partner%s NOT COMPARED: the program cuts none of its arrays "
+                  "so that these sizes come out\n",
+                  found->n_not_cut, found->n_not_cut == 1 ? "" : "s");
   if (found->n_alone)
     hl_buf_printf(
         out, "           %" PRId64 " values had none to compare with: loops turn differently\n",
@@ -198,6 +260,42 @@ static void lockstep_text(HlBuf *out, const char *path, const char *with, const 
   if (found->n_too_large)
     hl_buf_printf(out, "           %" PRId64 " values were NOT COMPARED: more than --memory\n",
                   found->n_too_large);
+}
+
+// Whether it is the kernels that are wrong: `kernels` is the optimised module beside its own steps; NULL: that was not asked.
+static void put_kernels(HlBuf *out, const HlLockstep *kernels) {
+  if (!kernels)
+    return;
+  if (kernels->n_different == 0) {
+    hl_buf_puts(out, "  kernels  all compute what the optimised module says: the passes, or the "
+                     "programs, differ (hilo opt --check-each)\n");
+    return;
+  }
+  const HlStepPair *p = kernels->n_first > 0 ? kernels->first[0] : NULL;
+  hl_buf_printf(out, "  kernels  %d step%s other than the optimised module says, by the interpreter",
+                kernels->n_different, kernels->n_different == 1 ? " computes" : "s compute");
+  if (p) {
+    hl_buf_puts(out, "; first\n           ");
+    put_inst(out, p->b);
+    put_when(out, kernels->devices, p->device, p->time);
+  }
+  hl_buf_putc(out, '\n');
+  if (p)
+    put_mismatch(out, p);
+}
+
+static void lockstep_text(HlBuf *out, const char *path, const char *with, const HlModule *a,
+                          const HlLockstep *found, const HlLockstep *kernels, const Runs *b,
+                          HlMaybeFloat tolerance) {
+  hl_buf_printf(out, "%s: module %s beside %s%s\n", path, a->name->text, with,
+                b->program ? ", compiled for the cpu" : "");
+  hl_buf_printf(out,
+                "  pairs    %d of %" PRId64 " instructions of %s have a partner; %" PRId64
+                " values compared in %d run%s, %d instruction%s differ%s\n",
+                found->n_pairs, found->n_b, with, found->n_compared, found->runs,
+                found->runs == 1 ? "" : "s", found->n_different, found->n_different == 1 ? "" : "s",
+                found->n_different == 1 ? "s" : "");
+  put_gaps(out, with, found);
   hl_buf_puts(out, "  rule     ");
   hl_compare_rule(tolerance, out);
   hl_buf_putc(out, '\n');
@@ -205,6 +303,7 @@ static void lockstep_text(HlBuf *out, const char *path, const char *with, const 
   if (found->n_first > 0)
     put_first(out, found, found->first[0]);
   put_others(out, found);
+  put_kernels(out, kernels);
 }
 
 static void pair_json(HlBuf *out, const HlLockstep *found, const HlStepPair *p) {
@@ -231,10 +330,10 @@ static void pair_json(HlBuf *out, const HlLockstep *found, const HlStepPair *p) 
 }
 
 static void lockstep_json(HlBuf *out, const char *with, const HlModule *a,
-                          const HlLockstep *found) {
+                          const HlLockstep *found, const HlLockstep *kernels, const Runs *b) {
   json_open(out, NULL, '{');
   json_text(out, "module", a->name->text);
-  json_text(out, "platform", "reference");
+  json_text(out, "platform", b->program ? "cpu" : "reference");
   json_int(out, "devices", found->devices);
   json_bool(out, "equal", found->results_equal);
   json_open(out, "lockstep", '{');
@@ -245,6 +344,10 @@ static void lockstep_json(HlBuf *out, const char *with, const HlModule *a,
   json_int(out, "values_alone", found->n_alone);
   json_int(out, "values_not_compared", found->n_too_large);
   json_int(out, "instructions_different", found->n_different);
+  json_int(out, "instructions_unseen", found->n_unseen);
+  json_bool(out, "cut", found->is_cut);
+  json_int(out, "partners_not_cut", found->n_not_cut);
+  json_int(out, "cuts_guessed", found->n_guessed);
   json_int(out, "runs", found->runs);
   json_open(out, "first", '[');
   for (int k = 0; k < found->n_first; k++)
@@ -257,6 +360,12 @@ static void lockstep_json(HlBuf *out, const char *with, const HlModule *a,
     json_close(out, '}');
   }
   json_close(out, ']');
+  if (kernels) {
+    json_open(out, "kernels", '[');
+    for (int k = 0; k < kernels->n_first; k++)
+      pair_json(out, kernels, kernels->first[k]);
+    json_close(out, ']');
+  }
   json_close(out, '}');
   json_close(out, '}');
 }
@@ -265,59 +374,106 @@ static void say_run(void *user, int run, int runs) {
   cli_progress(user, "running both, %d of at most %d", run + 1, runs);
 }
 
-static int compare(Cli *cli, const char *path, const HlFile *file, const HlModule *a,
-                   const HlFile *other, const HlReplayOptions *options) {
-  const HlModule *b = other->modules[0];
-  const char *with = cli_value(cli, "--compare-with");
-  int64_t memory = 1024;
+// Both sides, and what came of them.
+typedef struct Comparison {
+  Runs a, b;
   HlReplay inputs;
-  HlLockstep found = {0};
-  if (!cli_integer(cli, "--memory", 1, 1 << 24, &memory))
-    return CLI_USAGE;
+  HlLockstep found, kernels;
+  bool has_kernels;
+} Comparison;
+
+static HlLiteral ***args_of_b(Comparison *c) {
+  return c->found.args ? c->found.args : c->inputs.args;
+}
+
+static bool run_both(Cli *cli, Comparison *c, const HlReplayOptions *options, int64_t memory) {
   HlLockstepOptions how = {.tolerance = options->tolerance,
                            .eval = options->eval,
+                           .program_a = c->a.program,
+                           .program_b = c->b.program,
                            .memory = memory << 20,
                            .progress = say_run,
                            .user = cli};
-  bool ok = hl_replay_inputs(cli->cx, a, &file->recorded, options, &inputs);
-  if (ok) {
-    ok = hl_lockstep(cli->cx, a, b, (const HlLiteral *const *const *)inputs.args, &how, &found);
-    cli_progress(cli, NULL);
+  bool ok = hl_lockstep(cli->cx, c->a.m, c->b.m, (const HlLiteral *const *const *)c->inputs.args,
+                        &how, &c->found);
+  if (ok && c->b.program && !c->found.results_equal) {
+    c->has_kernels = true;
+    how.program_a = NULL;
+    ok = hl_lockstep(cli->cx, c->b.m, c->b.m, (const HlLiteral *const *const *)args_of_b(c), &how,
+                     &c->kernels);
   }
-  if (ok && cli->json) {
-    lockstep_json(&cli->report, with, a, &found);
-  } else if (ok) {
-    HlBuf out = {0};
-    lockstep_text(&out, path, with, a, &found, options->tolerance);
-    cli_flush(cli);
-    cli_print(&out);
-    hl_buf_free(&out);
+  cli_progress(cli, NULL);
+  return ok;
+}
+
+// A wrong kernel is all that needs to be shown.
+static bool extract_first(Cli *cli, const HlFile *other, Comparison *c,
+                          const HlReplayOptions *options) {
+  const HlLockstep *of = c->has_kernels && c->kernels.n_first > 0 ? &c->kernels : &c->found;
+  if (of->n_first == 0)
+    return true;
+  const HlStepPair *first = of->first[0];
+  return write_extract(cli, other, c->b.m, first->b, hl_lockstep_height(of, first->b), first->time,
+                       options, args_of_b(c));
+}
+
+static void report_comparison(Cli *cli, const char *path, const HlModule *a, const Comparison *c,
+                              HlMaybeFloat tolerance) {
+  const char *with = cli_value(cli, "--compare-with");
+  const HlLockstep *kernels = c->has_kernels ? &c->kernels : NULL;
+  if (cli->json) {
+    lockstep_json(&cli->report, with, a, &c->found, kernels, &c->b);
+    return;
   }
-  if (ok && found.n_first > 0) {
-    const HlStepPair *first = found.first[0];
-    ok = write_extract(cli, other, b, first->b, hl_lockstep_height(&found, first->b), first->time,
-                       options);
-  }
-  const int status = ok && !found.results_equal ? CLI_DIFFERENT : CLI_OK;
-  if (found.arena)
-    hl_lockstep_free(&found);
-  hl_replay_free(&inputs);
+  HlBuf out = {0};
+  lockstep_text(&out, path, with, a, &c->found, kernels, &c->b, tolerance);
+  cli_flush(cli);
+  cli_print(&out);
+  hl_buf_free(&out);
+}
+
+static void free_comparison(Comparison *c) {
+  if (c->kernels.arena)
+    hl_lockstep_free(&c->kernels);
+  if (c->found.arena)
+    hl_lockstep_free(&c->found);
+  hl_replay_free(&c->inputs);
+  free_runs(&c->b);
+  free_runs(&c->a);
+}
+
+static int compare_module(Cli *cli, const char *path, HlSession *session, const HlFile *file,
+                          const HlModule *a, const HlFile *other, HlModule *b,
+                          const HlReplayOptions *options) {
+  int64_t memory = 1024;
+  Comparison c = {0};
+  cli_set_partitions(cli, b);
+  if (!cli_integer(cli, "--memory", 1, 1 << 24, &memory))
+    return CLI_USAGE;
+  bool ok = hl_replay_inputs(cli->cx, a, &file->recorded, options, &c.inputs) &&
+            make_runs(cli, session, a, is_compiled(cli, "--reference"), options, &c.a) &&
+            make_runs(cli, session, b, is_compiled(cli, "--platform"), options,
+                      &c.b) &&
+            run_both(cli, &c, options, memory);
+  if (ok)
+    report_comparison(cli, path, a, &c, options->tolerance);
+  if (ok)
+    extract_first(cli, other, &c, options);
+  const int status = ok && !c.found.results_equal ? CLI_DIFFERENT : CLI_OK;
+  free_comparison(&c);
   return status;
 }
 
-static int compare_with(Cli *cli, const char *path, const HlFile *file, const HlModule *m,
-                        const HlReplayOptions *options) {
+static int compare_with(Cli *cli, const char *path, HlSession *session, const HlFile *file,
+                        const HlModule *m, const HlReplayOptions *options) {
   HlFile other;
   HlLoadOptions how = cli_load_options(cli);
   how.fill_hidden = true;
   const char *with = cli_value(cli, "--compare-with");
   if (!hl_load(cli->cx, with, &how, &other))
     return CLI_OK;  // the error says more
-  int status = CLI_OK;
-  if (other.n != 1)
-    status = cli_usage(cli, "%s holds %d modules; --compare-with takes one", with, other.n);
-  else
-    status = compare(cli, path, file, m, &other, options);
+  HlModule *b = cli_select(cli, &other, with);  // by --module, where there are several
+  const int status = b ? compare_module(cli, path, session, file, m, &other, b, options) : CLI_USAGE;
   hl_file_free(&other);
   return status;
 }
@@ -409,7 +565,14 @@ static void first_json(HlBuf *out, const char *key, const HlTraceFirst *first) {
   json_close(out, '}');
 }
 
-static void put_trace_first(HlBuf *out, const char *what, const HlTraceFirst *first, int devices) {
+static void put_trace_first(HlBuf *out, const char *what, const HlTraceFirst *first,
+                            int64_t n_values, int devices) {
+  if (!first->inst && n_values > 0) {
+    hl_buf_printf(out,
+                  "  %-9s  none is made, but %" PRId64 " value%s it: arguments or constants do\n",
+                  what, n_values, n_values == 1 ? " has" : "s have");
+    return;
+  }
   if (!first->inst) {
     hl_buf_printf(out, "  %-9s  none is made\n", what);
     return;
@@ -446,19 +609,23 @@ static bool close_trace(Tracing *t, const char *path) {
   return ok;
 }
 
-static void report_trace(Cli *cli, const char *path, const HlModule *m, const HlTrace *trace,
+static void report_trace(Cli *cli, const char *path, const Runs *runs, const HlTrace *trace,
                          int devices) {
+  const HlModule *m = runs->m;
   if (cli->json) {
     HlBuf *out = &cli->report;
     json_open(out, NULL, '{');
     json_text(out, "module", m->name->text);
-    json_text(out, "platform", "reference");
+    json_text(out, "platform", runs->program ? "cpu" : "reference");
     json_int(out, "devices", devices);
     json_nothing(out, "equal");
     json_open(out, "trace", '{');
     json_text(out, "file", cli_value(cli, "--trace"));
     json_int(out, "values", trace->n_values);
     json_int(out, "left_out", trace->n_left_out);
+    json_int(out, "instructions_unseen", trace->n_unseen);
+    json_int(out, "values_with_nan", trace->n_nan);
+    json_int(out, "values_with_inf", trace->n_infinity);
     first_json(out, "first_nan", &trace->nan);
     first_json(out, "first_inf", &trace->infinity);
     json_close(out, '}');
@@ -466,64 +633,106 @@ static void report_trace(Cli *cli, const char *path, const HlModule *m, const Hl
     return;
   }
   HlBuf out = {0};
-  hl_buf_printf(&out, "%s: module %s\n  trace      %" PRId64 " values in %s", path, m->name->text,
-                trace->n_values, cli_value(cli, "--trace"));
+  hl_buf_printf(&out, "%s: module %s%s\n  trace      %" PRId64 " values in %s", path, m->name->text,
+                runs->program ? ", compiled for the cpu" : "", trace->n_values,
+                cli_value(cli, "--trace"));
   if (trace->n_left_out)
     hl_buf_printf(&out, "; %" PRId64 " of later runs left out (--trace-times=0 writes all)",
                   trace->n_left_out);
   hl_buf_putc(&out, '\n');
-  put_trace_first(&out, "nan", &trace->nan, devices);
-  put_trace_first(&out, "infinity", &trace->infinity, devices);
+  if (trace->n_unseen)
+    hl_buf_printf(&out,
+                  "             %" PRId64 " instruction%s inside of kernels NOT SEEN one by one "
+                  "(--platform=reference sees those of the program)\n",
+                  trace->n_unseen, trace->n_unseen == 1 ? "" : "s");
+  put_trace_first(&out, "nan", &trace->nan, trace->n_nan, devices);
+  put_trace_first(&out, "infinity", &trace->infinity, trace->n_infinity, devices);
   cli_flush(cli);
   cli_print(&out);
   hl_buf_free(&out);
 }
 
-static int trace_run(Cli *cli, const char *path, const HlFile *file, const HlModule *m,
-                     const HlReplayOptions *options, Tracing *t) {
-  const char *to = cli_value(cli, "--trace");
-  int64_t times = 100;
-  HlReplay inputs;
+// A run that is traced, of what was compiled of a module, say.
+typedef struct TraceRun {
+  Cli *cli;
+  const char *path;
+  const HlFile *file;
+  Runs runs;
+  int devices;
+  int64_t times;
+  const HlReplayOptions *options;
+  Tracing *tracing;
+} TraceRun;
+
+static bool trace_program(const TraceRun *r, const HlLiteral *const *const *args, HlTrace *out) {
+  HlCx *cx = r->cli->cx;
+  const char *to = cli_value(r->cli, "--trace");
+  r->tracing->file = fopen(to, "wb");
+  if (!r->tracing->file)
+    return hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot write %s", to);
+  const HlTraceOptions how = {.eval = r->options->eval,
+                              .program = r->runs.program,
+                              .times = r->times,
+                              .told = take_value,
+                              .user = r->tracing};
+  bool ok = hl_trace(cx, r->runs.m, args, &how, out);
+  cli_progress(r->cli, NULL);
+  ok = close_trace(r->tracing, to) && ok;
+  return write_whole(r->tracing, to) && ok;
+}
+
+// On arguments of what runs, which may be the program for one device of several.
+static bool trace_on(HlCx *cx, void *user, const HlLiteral *const *const *args,
+                     HlLiteral **results) {
+  (void)cx;
+  (void)results;
+  const TraceRun *r = user;
   HlTrace trace;
-  if (!cli_integer(cli, "--trace-times", 0, INT64_MAX, &times))
+  if (!trace_program(r, args, &trace))
+    return false;
+  report_trace(r->cli, r->path, &r->runs, &trace, r->devices);
+  const HlTraceFirst *first = trace.nan.inst ? &trace.nan : &trace.infinity;
+  return !first->inst || write_extract(r->cli, r->file, r->runs.m, first->inst, 0, first->time,
+                                       r->options, (HlLiteral ***)(uintptr_t)args);
+}
+
+static int trace_run(Cli *cli, const char *path, HlSession *session, const HlFile *file,
+                     const HlModule *m, const HlReplayOptions *options, Tracing *t) {
+  TraceRun r = {
+      .cli = cli, .path = path, .file = file, .times = 100, .options = options, .tracing = t};
+  HlReplay inputs = {0};
+  if (!cli_integer(cli, "--trace-times", 0, INT64_MAX, &r.times))
     return CLI_USAGE;
-  bool ok = hl_replay_inputs(cli->cx, m, &file->recorded, options, &inputs);
-  t->file = ok ? fopen(to, "wb") : NULL;
-  if (ok && !t->file)
-    ok = hl_error_kind(cli->cx, HL_FAILED, (HlPos){0}, "cannot write %s", to);
-  if (ok) {
-    const HlTraceOptions how = {
-        .eval = options->eval, .times = times, .told = take_value, .user = t};
-    ok = hl_trace(cli->cx, m, (const HlLiteral *const *const *)inputs.args, &how, &trace);
-    cli_progress(cli, NULL);
-    ok = close_trace(t, to) && ok;
-    ok = write_whole(t, to) && ok;
-  }
-  if (ok) {
-    report_trace(cli, path, m, &trace, inputs.devices);
-    const HlTraceFirst *first = trace.nan.inst ? &trace.nan : &trace.infinity;
-    if (first->inst)
-      write_extract(cli, file, m, first->inst, 0, first->time, options);
+  if (make_runs(cli, session, m, is_compiled(cli, "--platform"), options, &r.runs) &&
+      hl_replay_inputs(cli->cx, m, &file->recorded, options, &inputs)) {
+    HlArena *arena = hl_arena_new();
+    r.devices = inputs.devices;
+    sp_run_local(cli->cx, r.runs.m, m, &options->eval, trace_on, &r,
+                 (const HlLiteral *const *const *)inputs.args,
+                 HL_ARRAY(arena, HlLiteral *, r.devices + 1));
+    hl_arena_free(arena);
   }
   hl_replay_free(&inputs);
+  free_runs(&r.runs);
   return CLI_OK;
 }
 
-static int trace(Cli *cli, const char *path, const HlFile *file, const HlModule *m,
-                 const HlReplayOptions *options) {
+static int trace(Cli *cli, const char *path, HlSession *session, const HlFile *file,
+                 const HlModule *m, const HlReplayOptions *options) {
   HlBuf out = {0};
   Tracing t = {.cli = cli, .out = &out, .arena = hl_arena_new()};
   const char *whole = cli_value(cli, "--trace-values");
   t.whole = whole ? regex_new(cli->cx, "--trace-values", whole) : NULL;
-  const int status = whole && !t.whole ? CLI_OK : trace_run(cli, path, file, m, options, &t);
+  const int status = whole && !t.whole ? CLI_OK
+                                       : trace_run(cli, path, session, file, m, options, &t);
   regex_free(t.whole);
   hl_arena_free(t.arena);
   hl_buf_free(&out);
   return status;
 }
 
-int cli_lockstep(Cli *cli, const char *path, const HlFile *file, const HlModule *m,
-                 const HlReplayOptions *options) {
-  return cli_flag(cli, "--trace") ? trace(cli, path, file, m, options)
-                                  : compare_with(cli, path, file, m, options);
+int cli_lockstep(Cli *cli, const char *path, HlSession *session, const HlFile *file,
+                 const HlModule *m, const HlReplayOptions *options) {
+  return cli_flag(cli, "--trace") ? trace(cli, path, session, file, m, options)
+                                  : compare_with(cli, path, session, file, m, options);
 }

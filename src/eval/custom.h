@@ -32,6 +32,20 @@ bool custom_is_lapack(const char *target);
 // The names of LAPACK's targets, in the arena; *n of them.
 const char **custom_lapack_names(HlArena *arena, int *n);
 
+// The convolution that a call of cuDNN is, in HLO's words.
+typedef struct ConvForm {
+  HlDimLabels labels;
+  HlWindowDim *at;
+  int n;
+  int64_t feature_groups, batch_groups;
+} ConvForm;
+enum { CONV_FORM_ATTRS = 4 };
+// Of a call with these two operands and this result, its window in the arena. NULL, or what is wrong.
+const char *custom_conv_form(HlArena *arena, const HlInst *inst, const HlShape *x, const HlShape *y,
+                             const HlShape *to, ConvForm *form);
+// As an instruction, as long as the form and the attributes are there; its shape is still the call's.
+HlInst custom_conv_inst(const HlInst *inst, const ConvForm *form, HlAttr attr[CONV_FORM_ATTRS]);
+
 // A value of a dictionary such as `{mode = 78 : ui8, left = true}` in backend_config; also of JSON's
 // `{"mode": 78}`. Booleans are 0 and 1; `absent` where there is no such number.
 int64_t custom_int(const HlInst *inst, const char *key, int64_t absent);

@@ -10,25 +10,17 @@
 #include "hilo/custom_calls.h"
 #include "ir/backend_config.h"
 
-// A convolution is a kernel's: everything it reads stands here.
-typedef struct Form {
-  HlDimLabels labels;
-  HlWindowDim *at;
-  int n;
-  int64_t feature_groups, batch_groups;
-} Form;
-
-static bool read_form(Interp *in, const HlInst *inst, Form *form) {
+static bool read_form(HlArena *arena, const HlInst *inst, ConvForm *form) {
   const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
   const HlWindow window = hl_window(inst);
   if (!labels || labels->input_spatial.n != window.n || labels->kernel_spatial.n != window.n ||
       labels->output_spatial.n != window.n)
-    return hl_inst_error(in->ev.cx, inst, "dim_labels do not fit the window");
-  *form = (Form){.labels = *labels,
-                 .at = HL_ARRAY(in->frames, HlWindowDim, window.n + 1),
-                 .n = window.n,
-                 .feature_groups = hl_attr_int(inst, HL_A_FEATURE_GROUP_COUNT),
-                 .batch_groups = 1};
+    return false;
+  *form = (ConvForm){.labels = *labels,
+                     .at = HL_ARRAY(arena, HlWindowDim, window.n + 1),
+                     .n = window.n,
+                     .feature_groups = hl_attr_int(inst, HL_A_FEATURE_GROUP_COUNT),
+                     .batch_groups = 1};
   for (int k = 0; k < window.n; k++)
     form->at[k] = window.at[k];
   return true;
@@ -55,7 +47,7 @@ static bool fits(const HlDimLabels *l, const HlShape *x, const HlShape *k, const
 }
 
 // The gradient of the input slides the reversed window over the dilated gradient of the result.
-static void turn_to_input(Form *form) {
+static void turn_to_input(ConvForm *form) {
   const HlDimLabels l = form->labels;
   form->labels = (HlDimLabels){.input_batch = l.output_batch,
                                .input_feature = l.output_feature,
@@ -77,7 +69,7 @@ static void turn_to_input(Form *form) {
 
 // The gradient of the filter slides the dilated gradient of the result over the input, and sums over
 // images.
-static void turn_to_filter(Form *form, const HlShape *gradient) {
+static void turn_to_filter(ConvForm *form, const HlShape *gradient) {
   const HlDimLabels l = form->labels;
   form->labels = (HlDimLabels){.input_batch = l.input_feature,
                                .input_feature = l.input_batch,
@@ -99,16 +91,29 @@ static void turn_to_filter(Form *form, const HlShape *gradient) {
   form->feature_groups = 1;
 }
 
-static bool convolve(Interp *in, const HlInst *inst, const Form *form,
-                     const HlLiteral *const *operand, HlLiteral *result) {
-  const HlAttr attrs[] = {
-      {.key = HL_A_WINDOW, .window = {form->at, form->n}},
-      {.key = HL_A_DIM_LABELS, .ptr = &form->labels},
-      {.key = HL_A_FEATURE_GROUP_COUNT, .i = form->feature_groups},
-      {.key = HL_A_BATCH_GROUP_COUNT, .i = form->batch_groups},
-  };
-  const HlInst conv = hl_inst_as(inst, HL_OP_CONVOLUTION, 2, HL_COUNT_OF(attrs), attrs);
-  return hl_kernel(HL_OP_CONVOLUTION)(&in->ev, &conv, operand, result);
+const char *custom_conv_form(HlArena *arena, const HlInst *inst, const HlShape *x, const HlShape *y,
+                             const HlShape *to, ConvForm *form) {
+  const bool is_input = hl_is_call(inst, HL_CALL_CONV_INPUT);
+  const bool is_filter = hl_is_call(inst, HL_CALL_CONV_FILTER);
+  if (!read_form(arena, inst, form))
+    return "dim_labels do not fit the window";
+  if (!(is_input    ? fits(&form->labels, to, y, x)
+        : is_filter ? fits(&form->labels, x, to, y)
+                    : fits(&form->labels, x, y, to)))
+    return "dim_labels do not fit the arrays";
+  if (is_input)
+    turn_to_input(form);
+  if (is_filter)
+    turn_to_filter(form, y);
+  return NULL;
+}
+
+HlInst custom_conv_inst(const HlInst *inst, const ConvForm *form, HlAttr attr[CONV_FORM_ATTRS]) {
+  attr[0] = (HlAttr){.key = HL_A_WINDOW, .window = {form->at, form->n}};
+  attr[1] = (HlAttr){.key = HL_A_DIM_LABELS, .ptr = &form->labels};
+  attr[2] = (HlAttr){.key = HL_A_FEATURE_GROUP_COUNT, .i = form->feature_groups};
+  attr[3] = (HlAttr){.key = HL_A_BATCH_GROUP_COUNT, .i = form->batch_groups};
+  return hl_inst_as(inst, HL_OP_CONVOLUTION, 2, CONV_FORM_ATTRS, attr);
 }
 
 static HlLiteral *array_result(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
@@ -124,21 +129,14 @@ static HlLiteral *array_result(Interp *in, const HlInst *inst, const HlLiteral *
 
 static bool run(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                 HlLiteral *result) {
-  const bool is_input = hl_is_call(inst, HL_CALL_CONV_INPUT);
-  const bool is_filter = hl_is_call(inst, HL_CALL_CONV_FILTER);
-  const HlShape *x = operand[0]->shape, *y = operand[1]->shape, *to = result->shape;
-  Form form;
-  if (!read_form(in, inst, &form))
-    return false;
-  if (!(is_input    ? fits(&form.labels, to, y, x)
-        : is_filter ? fits(&form.labels, x, to, y)
-                    : fits(&form.labels, x, y, to)))
-    return hl_inst_error(in->ev.cx, inst, "dim_labels do not fit the arrays");
-  if (is_input)
-    turn_to_input(&form);
-  if (is_filter)
-    turn_to_filter(&form, y);
-  return convolve(in, inst, &form, operand, result);
+  ConvForm form;
+  const char *wrong = custom_conv_form(in->frames, inst, operand[0]->shape, operand[1]->shape,
+                                       result->shape, &form);
+  if (wrong)
+    return hl_inst_error(in->ev.cx, inst, "%s", wrong);
+  HlAttr attr[CONV_FORM_ATTRS];
+  const HlInst conv = custom_conv_inst(inst, &form, attr);
+  return hl_kernel(HL_OP_CONVOLUTION)(&in->ev, &conv, operand, result);
 }
 
 bool custom_conv(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *out) {

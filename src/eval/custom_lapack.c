@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -199,18 +200,32 @@ static bool set_values(Lapack *l, HlRoutineCall call, const HlLiteral *const *op
 static const char *const libraries[] = {"liblapack.so.3",   "libopenblas.so.0", "libflexiblas.so.3",
                                         "libmkl_rt.so.2",   "liblapack.so",     "libopenblas.so",
                                         "liblapack.3.dylib"};
+// What stands in front of a routine's name: SciPy's wheels bring their own library, under names of its own.
+static const char *const prefixes[] = {"", "scipy_"};
 
 // The library stays mapped when it is closed: opening it again for the next call costs nothing.
+static void *open_named(const char *name) {
+  return dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+// The one that HILO_LAPACK names, else the first of the system's.
 static void *open_library(Lapack *l) {
-  for (int k = 0; k < HL_COUNT_OF(libraries); k++) {
-    void *library = dlopen(libraries[k], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-    if (library)
-      return library;
+  const char *wish = getenv("HILO_LAPACK"), *missing = "which is missing";
+  void *library = NULL;
+  if (wish && *wish) {
+    library = open_named(wish);
+    missing = library
+                  ? NULL
+                  : hl_arena_printf(l->arena, "and HILO_LAPACK cannot be opened: %s", dlerror());
   }
+  for (int k = 0; !(wish && *wish) && !library && k < HL_COUNT_OF(libraries); k++)
+    library = open_named(libraries[k]);
+  if (library)
+    return library;
   hl_error_kind(l->in->ev.cx, HL_UNSUPPORTED, hl_pos(l->inst),
-                "%s: \"%s\" needs the LAPACK library, which is missing", l->inst->name->text,
-                hl_attr_text(l->inst, HL_A_CUSTOM_CALL_TARGET));
-  hl_hint(l->in->ev.cx, "install it: apt-get install liblapack3");
+                "%s: \"%s\" needs the LAPACK library, %s", l->inst->name->text,
+                hl_attr_text(l->inst, HL_A_CUSTOM_CALL_TARGET), missing);
+  hl_hint(l->in->ev.cx, "install it: apt-get install liblapack3, or name it: HILO_LAPACK=FILE");
   return NULL;
 }
 
@@ -220,7 +235,9 @@ static bool find_symbol(Lapack *l) {
   void *library = open_library(l);
   if (!library)
     return false;
-  void *found = dlsym(library, symbol);
+  void *found = NULL;
+  for (int k = 0; !found && k < HL_COUNT_OF(prefixes); k++)
+    found = dlsym(library, hl_arena_printf(l->arena, "%s%s", prefixes[k], symbol));
   dlclose(library);
   memcpy(&l->call, &found, sizeof l->call);
   if (found)

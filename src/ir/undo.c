@@ -30,7 +30,7 @@ static void take_newest(Marks *marks) {
   if (n == 0)
     return;
   const Mark *newest = mark_at(marks, n - 1);
-  marks->number = newest->number;
+  marks->number = marks->undo.era = newest->number;
   marks->first_serial = newest->first_serial;
   marks->first_comp = newest->first_comp;
 }
@@ -62,9 +62,9 @@ HlEditMark hl_mark(HlModule *m) {
                .inst_names = arena_mark(ir_names_arena(state->inst_names)),
                .comp_names = arena_mark(ir_names_arena(state->comp_names))};
   hl_buf_add(&marks->open, &mark, sizeof mark);
+  take_newest(marks);
   base_undo_bytes(&marks->undo, state, offsetof(ModuleState, marks));
   watch(state, &marks->undo);
-  take_newest(marks);
   return (HlEditMark){n_open(marks)};
 }
 

@@ -62,11 +62,11 @@ static bool lies_as_fused(const HlInst *fusion) {
   return same;
 }
 
+// By the calls of the bodies: that many instructions are looked at, not all there are.
 static bool check_FUSED_LAYOUTS(const HlModule *m) {
   for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = hl_comp_may_have(comp, HL_OP_FUSION) ? comp->first : NULL; inst;
-         inst = inst->next)
-      if (inst->op == HL_OP_FUSION && !lies_as_fused(inst))
+    for (const HlCall *call = comp->first_call; call; call = call->next)
+      if (call->caller->op == HL_OP_FUSION && !lies_as_fused(call->caller))
         return false;
   return true;
 }

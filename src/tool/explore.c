@@ -22,6 +22,7 @@ struct HlExplore {
   const HlModule *m;
   char *folder, *form;
   void (*show)(void *user, const char *path);
+  bool (*serve)(void *user, HlBuf *out);
   void *user;
   bool backend_config, open_fusions;
   int n_drawn;
@@ -40,6 +41,7 @@ HlExplore *hl_explore_new(HlCx *cx, const HlModule *m, const HlExploreOptions *o
   e->folder = base_strdup(folder && *folder ? folder : "/tmp");
   e->form = base_strdup(options && options->form ? options->form : "html");
   e->show = options ? options->show : NULL;
+  e->serve = options ? options->serve : NULL;
   e->user = options ? options->user : NULL;
   return e;
 }
@@ -622,6 +624,13 @@ static HlExploreResult run_format(HlExplore *e) {
   return HL_EXPLORE_DONE;
 }
 
+static HlExploreResult do_serve(HlExplore *e) {
+  if (e->serve)
+    return e->serve(e->user, e->out) ? HL_EXPLORE_DONE : HL_EXPLORE_FAILED;
+  hl_buf_puts(e->out, "no page is served from here\n");
+  return HL_EXPLORE_WRONG;
+}
+
 static HlExploreResult do_users(HlExplore *e) {
   return run_edges(e, true);
 }
@@ -662,6 +671,7 @@ static const struct {
     {"format", "format [html|svg|dot|none]", "what drawings are", false, "html svg dot none ",
      run_format},
     {"help", "help", "this", false, "", do_help},
+    {"serve", "serve", "a page in a browser that takes these commands and shows drawings", false, "", do_serve},
     {"quit", "quit, exit", "end (also Ctrl-D)", false, "", do_quit},
     {"exit", NULL, NULL, false, "", do_quit},
 };

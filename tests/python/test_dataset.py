@@ -1,6 +1,10 @@
 """hilo.dataset: harvested from JAX, from files and from nowhere; each graph once; splits; export."""
 # needs jax
+import importlib.util
+import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -84,6 +88,39 @@ class Datasets(unittest.TestCase):
         self.assertEqual(a["node_config_feat"].shape, (1, len(a["node_config_ids"]), 18))
         self.assertTrue(np.isin(a["node_opcode"][a["node_config_ids"]], (26, 34, 75)).all())
         self.assertGreater(a["config_runtime"][0], 0)
+
+
+  def test_bench(self):
+    script = [sys.executable, str(ROOT / "bench" / "dataset.py")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+    def run(*args):
+      done = subprocess.run([*script, *args], env=env, capture_output=True, text=True)
+      self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+      return done.stdout
+    out = run("build", str(self.folder / "b"), "--harnesses=cos,select_n", "--examples=sigmoid", "--add", str(FIXTURE))
+    with Dataset(self.folder / "b" / "all") as data:
+      origins = {row["origin"] for row in data.rows}
+      n = len(data)
+    self.assertTrue({"harness-cos", "harness-select_n", "sigmoid"} <= origins, out)
+    self.assertGreater(n, 12)
+    # Once more: what was there is not there twice.
+    self.assertIn(f" 0 new, {n:6} in all", run("build", str(self.folder / "b"), "--add", str(FIXTURE)))
+    self.assertEqual(run("export", str(self.folder / "b" / "all"), str(self.folder / "npz")), f"{n} files\n")
+    with_all = ",".join(["plain", *(name for name, module in (("pyg", "torch_geometric"), ("jraph", "jraph"))
+                                    if importlib.util.find_spec(module))])
+    out = run("check", str(self.folder / "npz"), f"--with={with_all}")
+    self.assertIn(f"plain: {n} files loaded", out)
+    self.assertIn("none failed", out)
+    # A file that is not right is named.
+    broken = next((self.folder / "npz").rglob("*.npz"))
+    with np.load(broken) as a:
+      arrays = {key: a[key] for key in a.files}
+    arrays["edge_index"] = np.array([[0, len(arrays["node_opcode"])]])
+    np.savez(broken, **arrays)
+    done = subprocess.run([*script, "check", str(self.folder / "npz"), "--with=plain"], env=env, capture_output=True, text=True)
+    self.assertEqual(done.returncode, 1)
+    self.assertIn(broken.name, done.stdout)
 
 
 def hash_of(module):

@@ -484,18 +484,26 @@ static void fused_reductions(void **state) {
            1e-5);
 }
 
-// So long that threads share them: sums whose parts do not come out even, from an initial value that counts once.
+// So long that threads share them: sums whose parts do not come out even, from an initial value that counts once. And such as
+// fold short pieces of rows, at both ends of what is taken so.
 static void reductions_in_parts(void **state) {
-  static const char *const forms[][3] = {
-      {"[1100003]", "0", "[]"},      {"[7,200001]", "0,1", "[]"},
-      {"[2,600000]", "1", "[2]"},    {"[3,2,200000]", "0,2", "[2]"},
-      {"[800,3,700]", "2,0", "[3]"}, {"[1000,1300]{0,1}", "0,1", "[]"}};
+  static const char *const forms[][3] = {{"[1100003]", "0", "[]"},
+                                         {"[7,200001]", "0,1", "[]"},
+                                         {"[2,600000]", "1", "[2]"},
+                                         {"[3,2,200000]", "0,2", "[2]"},
+                                         {"[800,3,700]", "2,0", "[3]"},
+                                         {"[1000,1300]{0,1}", "0,1", "[]"},
+                                         {"[3,70,17,5]", "1,3", "[3,17]"},
+                                         {"[32,90,8]{2,0,1}", "1,2", "[32]"},
+                                         {"[2,5,9,6,11,2]", "1,2,5", "[2,6,11]"},
+                                         {"[70,3,64]", "0,2", "[3]"},
+                                         {"[70,3,65]", "0,2", "[3]"}};
   static const struct {
     const char *dtype, *op;
   } folds[] = {{"f32", "add"},     {"s32", "add"},     {"bf16", "add"},
                {"f32", "maximum"}, {"u8", "multiply"}, {"pred", "and"}};
   char comps[TEXT], entry[TEXT], text[TEXT];
-  for (int k = 0; k < HL_COUNT_OF(forms); k++) {
+  for (int k = 0; k < HL_COUNT_OF(folds); k++) {
     const char *dtype = folds[k].dtype;
     snprintf(text, sizeof text,
              "s { a = $[] parameter(0)\n b = $[] parameter(1)\n ROOT r = $[] %s(a, b) }",
@@ -521,6 +529,54 @@ static void reductions_in_parts(void **state) {
            " x = f32[700,1001] parameter(0)\n y = f32[700,1001] parameter(1)\n ROOT r = (f32[], "
            "f32[], f32[]) fusion(x, y), kind=kLoop, calls=f",
            1e-3);
+}
+
+// A normalisation of groups of features: the mean and the variance around it, in one fusion and by itself.
+static void normalised_groups(void **state) {
+  static const char *const dtypes[] = {"f32", "f64", "bf16"};
+  char comps[TEXT], text[TEXT];
+  for (int k = 0; k < HL_COUNT_OF(dtypes); k++) {
+    of_type("s { a = $[] parameter(0)\n b = $[] parameter(1)\n ROOT r = $[] add(a, b) }\n"
+            "f {\n x = $[3,90,16,4] parameter(0)\n m = $[3,16] parameter(1)\n z = $[] constant(1)\n"
+            " b = $[3,90,16,4] broadcast(m), dimensions={0,2}\n d = $[3,90,16,4] subtract(x, b)\n"
+            " q = $[3,90,16,4] multiply(d, d)\n v = $[3,16] reduce(q, z), dimensions={1,3}, "
+            "to_apply=s\n w = $[3,16] reduce(d, z), dimensions={1,3}, to_apply=s\n"
+            " ROOT r = ($[3,16], $[3,16]) tuple(v, w)\n}",
+            dtypes[k], comps);
+    of_type(" x = $[3,90,16,4] parameter(0)\n m = $[3,16] parameter(1)\n ROOT r = ($[3,16], "
+            "$[3,16]) fusion(x, m), kind=kLoop, calls=f",
+            dtypes[k], text);
+    check_as(comps, text, k == 2 ? 2e-2 : 1e-3);
+  }
+}
+
+// What is the same for pieces of a row, and for every turn of the loop around, beside what is not: of sizes that fill one tile,
+// less, and more.
+static void pieces_of_rows(void **state) {
+  static const char *const dtypes[] = {"f32", "bf16", "c64", "s8"};
+  static const char *const dims[][3] = {{"[3,90,16,4]", "[3,16]", "[16,4]"},
+                                        {"[2,30,70,20]", "[2,70]", "[70,20]"},
+                                        {"[4,50,32,2]", "[4,32]", "[32,2]"},
+                                        {"[2,9,4,700]", "[2,4]", "[4,700]"}};
+  char comps[TEXT], entry[TEXT], text[TEXT];
+  for (int k = 0; k < HL_COUNT_OF(dtypes); k++)
+    for (int d = 0; d < HL_COUNT_OF(dims); d++) {
+      const char *x = dims[d][0], *m = dims[d][1], *g = dims[d][2];
+      snprintf(
+          text, sizeof text,
+          "f {\n x = $%s parameter(0)\n m = $%s parameter(1)\n v = $%s parameter(2)\n g = $%s "
+          "parameter(3)\n mb = $%s broadcast(m), dimensions={0,2}\n vb = $%s broadcast(v), "
+          "dimensions={0,2}\n gb = $%s broadcast(g), dimensions={2,3}\n s = $%s subtract(x, mb)\n"
+          " t = $%s multiply(s, vb)\n u = $%s multiply(t, gb)\n ROOT r = $%s add(u, gb)\n}",
+          x, m, m, g, x, x, x, x, x, x, x);
+      of_type(text, dtypes[k], comps);
+      snprintf(text, sizeof text,
+               " x = $%s parameter(0)\n m = $%s parameter(1)\n v = $%s parameter(2)\n g = $%s "
+               "parameter(3)\n ROOT r = $%s fusion(x, m, v, g), kind=kLoop, calls=f",
+               x, m, m, g, x);
+      of_type(text, dtypes[k], entry);
+      check_as(comps, entry, -1);
+    }
 }
 
 // --- Computed indices ---------------------------------------------------------------------------
@@ -866,6 +922,8 @@ int main(void) {
                                      cmocka_unit_test(reductions_of_every_type),
                                      cmocka_unit_test(fused_reductions),
                                      cmocka_unit_test(reductions_in_parts),
+                                     cmocka_unit_test(normalised_groups),
+                                     cmocka_unit_test(pieces_of_rows),
                                      cmocka_unit_test(indices),
                                      cmocka_unit_test(rows),
                                      cmocka_unit_test(updates),

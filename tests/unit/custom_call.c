@@ -265,6 +265,19 @@ static void eigenvalues(void **state) {
                 w, 3);
 }
 
+static void the_library_is_chosen(void **state) {
+  setenv("HILO_LAPACK", "/nowhere/liblapack.so", 1);
+  HlCx *cx = hl_cx_new();
+  assert_null(run(cx, "HloModule m\nENTRY e { a = f32[2,2] constant({{2, 1}, {1, 2}})\n"
+                      "ROOT c = (f32[2,2]{0,1}, f32[2], s32[]) custom-call(a), "
+                      "custom_call_target=\"lapack_ssyevd_ffi\"" FFI
+                      "{mode = 86 : ui8, uplo = 76 : ui8} }"));
+  assert_int_equal(hl_cx_diag(cx, 0)->kind, HL_UNSUPPORTED);
+  assert_non_null(strstr(hl_cx_diag(cx, 0)->text, "HILO_LAPACK cannot be opened: /nowhere/"));
+  hl_cx_free(cx);
+  unsetenv("HILO_LAPACK");
+}
+
 static void wrong_shapes_are_errors(void **state) {
   check_fails("HloModule m\nENTRY e { a = f32[2,2] constant({{1, 2}, {3, 4}})\n"
               "ROOT r = (f32[2,2], s32[1], s32[]) custom-call(a), "
@@ -373,6 +386,7 @@ int main(void) {
       cmocka_unit_test(batches_and_failures),
       cmocka_unit_test(solves),
       cmocka_unit_test(eigenvalues),
+      cmocka_unit_test(the_library_is_chosen),
       cmocka_unit_test(wrong_shapes_are_errors),
       cmocka_unit_test(pivots),
       cmocka_unit_test(names_are_rows),

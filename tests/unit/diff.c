@@ -387,6 +387,28 @@ static void test_random_modules(void **state) {
   hl_cx_free(cx);
 }
 
+// A schedule may have the last of very many parameters first.
+static void test_parameters_in_any_order(void **state) {
+  (void)state;
+  enum { MANY = 1300 };
+  HlCx *cx = hl_cx_new();
+  HlBuf text = {0};
+  hl_buf_puts(&text, "HloModule m, is_scheduled=true\n\nENTRY main {\n");
+  for (int k = MANY - 1; k >= 0; k--)
+    hl_buf_printf(&text, "  p%d = f32[] parameter(%d)\n", k, k);
+  hl_buf_puts(&text, "  ROOT r = f32[] negate(p7)\n}\n");
+  HlModule *m = hl_text_parse(cx, text.at), *normal = m ? hl_normalize(cx, m) : NULL;
+  assert_non_null(normal);
+  assert_int_equal(normal->entry->n_params, MANY);
+  for (int k = 0; k < MANY; k++)
+    assert_non_null(normal->entry->params[k]);
+  assert_true(hl_verify(cx, normal, NULL));
+  hl_module_free(normal);
+  hl_module_free(m);
+  hl_buf_free(&text);
+  hl_cx_free(cx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_and_renamed),
@@ -399,6 +421,7 @@ int main(void) {
       cmocka_unit_test(test_inserted_layer),
       cmocka_unit_test(test_ignored),
       cmocka_unit_test(test_dump_pairs),
+      cmocka_unit_test(test_parameters_in_any_order),
       cmocka_unit_test(test_random_modules),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -354,7 +354,7 @@ static void test_players(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
   HlModule *m = parse(cx, program);
-  static const char *const searching[] = {"greedy", "beam", "anneal", "mcts"};
+  static const char *const searching[] = {"greedy", "beam", "anneal", "mcts", "evolve"};
   for (int k = 0; hl_policy_at(k); k++) {
     const HlPolicy *policy = hl_policy_at(k);
     uint64_t hash = 0;
@@ -377,6 +377,47 @@ static void test_players(void **state) {
     }
   }
   assert_null(hl_policy_find(hl_str("gready")));
+  hl_module_free(m);
+  hl_cx_free(cx);
+}
+
+// What one pass of a menu makes equal, one before it would have merged: the menu as it stands ends where another order goes on.
+static void test_orders(void **state) {
+  (void)state;
+  HlCx *cx = hl_cx_new();
+  HlModule *m = parse(cx,
+                      "HloModule o\n"
+                      "ENTRY main {\n"
+                      "  x = f32[8] parameter(0)\n"
+                      "  a = f32[8] negate(x)\n"
+                      "  b = f32[8] negate(a)\n"
+                      "  p = f32[8] tanh(b)\n"
+                      "  q = f32[8] tanh(x)\n"
+                      "  ROOT r = f32[8] divide(p, q)\n"
+                      "}\n");
+  const HlEnvSetting setting = {.spec = hl_env_spec_find(hl_str("order")),
+                                .metric = "instructions",
+                                .menu = "dce, cse, map-inline, algsimp",
+                                .target = hl_target_find("cpu")};
+  HlEnv *env = hl_env_open(cx, m, &setting);
+  HlEnvStep step;
+  assert_true(hl_env_apply_own(cx, env, &step));  // the menu as it stands
+  const double once = hl_env_metric(env);
+  assert_true(hl_env_reset(cx, env, 0));
+  HlPolicyReport report;
+  const HlPolicyOptions options = {.seed = 1, .tries = 200, .width = 6};
+  assert_true(hl_policy_play(cx, env, hl_policy_find(hl_str("evolve")), &options, &report));
+  assert_true(report.last < once);
+  assert_true(hl_env_metric(env) == 3 && hl_env_n_moves(env) >= 2);  // x, tanh, divide
+  assert_true(report.tries < 100);  // these few states are soon known, and none is made twice
+  HlValidated v;
+  assert_true(hl_validate(cx, m, hl_env_module(env), NULL, &v) && v.equal);
+  hl_env_free(env);
+  // The environment's own order is what its players without search play, again and again.
+  env = open_env(cx, m, "order", HL_ENV_PASSES);
+  assert_true(hl_policy_play(cx, env, hl_policy_find(hl_str("xla")), NULL, &report));
+  assert_true(hl_env_n_moves(env) > 0 && hl_env_move(env, 0).own);
+  hl_env_free(env);
   hl_module_free(m);
   hl_cx_free(cx);
 }
@@ -548,7 +589,15 @@ static void test_protocol(void **state) {
   ask(cx, server, "{\"op\": \"choices\", \"by\": \"size\"}", "not by");
   ask(cx, server, "{\"op\": \"snapshot\"}", "\"snapshot\": 0");
   ask(cx, server, "{\"op\": \"step\", \"choose\": [1000]}", "there is no choice 1000");
-  ask(cx, server, "{\"op\": \"step\", \"choose\": \"all\"}", "a list of numbers");
+  ask(cx, server, "{\"op\": \"step\", \"choose\": \"all\"}", "\\\"choose\\\" is to be a list");
+  ask(cx, server, "{\"op\": \"step\", \"choose\": [0.5]}", "a list of numbers");
+  ask(cx, server, "{\"op\": \"step\", \"chose\": [0]}", "'step' has no \\\"chose\\\"");
+  ask(cx, server, "{\"op\": \"step\", \"choose\": [0], \"choose\": [1]}", "no JSON: duplicate");
+  ask(cx, server, "{\"op\": \"choices\", \"most\": 99999999999}", "\\\"most\\\" is a whole number from 0");
+  ask(cx, server, "{\"op\": \"choices\", \"texts\": 1}", "is to be true or false");
+  ask(cx, server, "{\"op\": \"restore\", \"snapshot\": 4294967296}", "is a whole number from 0");
+  ask(cx, server, "{\"op\": \"restore\"}", "there is no snapshot -1");
+  ask(cx, server, "{\"op\": \"play\", \"width\": -1}", "is a whole number from 0");
   ask(cx, server, "{\"op\": \"try\", \"choose\": [0]}", "\"kernels\": ");
   ask(cx, server, "{\"op\": \"step\", \"choose\": [0]}", "\"applied\": 1");
   ask(cx, server, "{\"op\": \"play\", \"policy\": \"greedy\"}", "\"tries\": ");
@@ -743,6 +792,7 @@ int main(void) {
       cmocka_unit_test(test_forks),
       cmocka_unit_test(test_try_keeps_the_state),
       cmocka_unit_test(test_players),
+      cmocka_unit_test(test_orders),
       cmocka_unit_test(test_decisions_of_passes),
       cmocka_unit_test(test_recorded_games),
       cmocka_unit_test(test_measured),

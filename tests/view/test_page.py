@@ -314,6 +314,39 @@ class Test:
             server.terminate()
             check(server.wait(20) == 0, f"the server ended with {server.returncode}")
 
+    def explored(self):
+        """The page of `hilo explore --serve`: commands, completion, drawings, and who may not ask."""
+        path = os.path.join(self.folder, "explored.hlo")
+        with open(path, "w") as out:
+            out.write("HloModule e\n\nENTRY main {\n  x = f32[4] parameter(0)\n  y = f32[4] negate(x)\n  ROOT z = f32[4] tanh(y)\n}\n")
+        server = subprocess.Popen([self.hilo, "explore", path, "--serve", "--port=0", "--folder", self.folder], stdout=subprocess.PIPE, text=True)
+        try:
+            root = server.stdout.readline().strip()
+            check(re.fullmatch(r"http://127\.0\.0\.1:\d+/", root), f"the server says {root!r}")
+            for headers, wanted in (({}, 403), ({"X-Hilo": "1"}, 200), ({"X-Hilo": "1", "Host": "evil.example"}, 403)):
+                try:
+                    status = urllib.request.urlopen(urllib.request.Request(root + "run?info%20y", headers=headers), timeout=20).status
+                except urllib.error.HTTPError as error:
+                    status = error.code
+                check(status == wanted, f"a command with {headers}: {status}")
+            self.garbage(int(root.rsplit(":", 1)[1].strip("/")))
+            page = self.browser.open(root)
+            page.wait("document.querySelector('#log pre') && document.querySelector('#log pre').textContent.includes('allpaths')")
+            page.evaluate("run('y 1')")
+            page.wait("document.querySelectorAll('#drawing g.n').length == 3")
+            page.evaluate("document.getElementById('z').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+            page.wait("document.querySelector('#log pre').textContent.startsWith('instruction z')")
+            page.evaluate("run('nothing')")
+            page.wait("!!document.querySelector('#log pre.bad')")
+            page.evaluate("$('line').value = 'info z'; $('line').oninput()")
+            page.wait("document.querySelectorAll('#words option').length == 1")
+            check(page.evaluate("document.querySelector('#words option').value") == "info z", "completion")
+            check(not page.errors, f"explored: the console says {page.errors[:3]}")
+            check(not [f for f in os.listdir(self.folder) if f.startswith("hilo-explore")], "drawings stay behind")
+        finally:
+            server.terminate()
+            check(server.wait(20) == 0, f"the server ended with {server.returncode}")
+
     def garbage(self, port):
         """Requests that are none get an error or nothing, and harm nobody."""
         host = b"Host: localhost\r\n\r\n"
@@ -376,7 +409,7 @@ def main():
         if shots:
             os.makedirs(shots, exist_ok=True)
         test = Test(hilo, folder, browser, shots)
-        for part in (test.small, test.links, test.states, test.models, test.large, test.served):
+        for part in (test.small, test.links, test.states, test.models, test.large, test.served, test.explored):
             began = time.monotonic()
             try:
                 part()

@@ -1,5 +1,7 @@
 // hilo clean: a data set of programs, each graph once.
 #include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/json.h"
@@ -87,6 +89,12 @@ static void counts_json(HlBuf *out, const HlCleanCounts *n) {
   json_int(out, "earlier", n->old);
 }
 
+// What lies in the output folder is never cleaned: given as input it would be nothing.
+static bool is_output(const char *path, const char *folder) {
+  char a[PATH_MAX], b[PATH_MAX];
+  return realpath(path, a) && realpath(folder, b) && strcmp(a, b) == 0;
+}
+
 static int run(Cli *cli) {
   const HlCleanOptions options = {.folder = cli_value(cli, "-o"),
                                   .load = cli_load_options(cli),
@@ -100,6 +108,9 @@ static int run(Cli *cli) {
   for (int k = 0; k < cli->n_files; k++)
     if (strcmp(cli->files[k], "-") == 0)
       return cli_usage(cli, "standard input is no file that can be cleaned again: give its name");
+  for (int k = 0; k < cli->n_files; k++)
+    if (is_output(cli->files[k], options.folder))
+      return cli_usage(cli, "'%s' is where the modules go: give another -o", cli->files[k]);
   Report report = {.cli = cli};
   HlCleanCounts counts;
   cli_begin_file(cli, options.folder);
@@ -111,6 +122,9 @@ static int run(Cli *cli) {
     counts_json(&cli->report, &counts);
   else if (ok)
     print_counts(&report, &counts, options.folder);
+  if (ok && counts.modules + counts.unreadable == 0)
+    hl_error(cli->cx, (HlPos){0}, "no module in what was given (%lld other file%s)",
+             (long long)counts.no_module, counts.no_module == 1 ? "" : "s");
   if (!ok && hl_cx_n_errors(cli->cx) > 0 && counts.files > 0)
     hl_hint(cli->cx, "what was done until then is kept; the same command goes on from there");
   const int status = cli_end_file(cli);

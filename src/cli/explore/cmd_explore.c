@@ -1,22 +1,22 @@
 // hilo explore: a module explored by commands, typed or from a script.
-#include <errno.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 #include "cli/explore/editor.h"
+#include "cli/explore/serve.h"
 #include "cli/json.h"
 #include "cli/load.h"
 #include "cli/select.h"
 #include "hilo/explore.h"
 
-extern char **environ;
+enum { DEFAULT_PORT = 8471 };
 
 typedef struct Session {
   Cli *cli;
+  const HlModule *m;
+  int64_t port;  // of a served page
   HlExplore *explore;
   const char *browser;  // NULL: none
   bool json;
@@ -26,13 +26,7 @@ typedef struct Session {
 // Opens a drawing in the browser and does not wait for it.
 static void show(void *user, const char *path) {
   Session *s = user;
-  pid_t child;
-  char *const args[] = {(char *)(uintptr_t)s->browser, (char *)(uintptr_t)path, NULL};
-  while (waitpid(-1, NULL, WNOHANG) > 0) {  // those that ended meanwhile
-  }
-  const int wrong = posix_spawnp(&child, s->browser, NULL, NULL, args, environ);
-  if (wrong)
-    hl_warn(s->cli->cx, (HlPos){0}, "cannot start '%s': %s", s->browser, strerror(wrong));
+  explore_open(s->cli, s->browser, path);
 }
 
 static void put_json(HlBuf *report, const char *line, HlExploreResult result, const HlBuf *answer) {
@@ -46,6 +40,19 @@ static void put_json(HlBuf *report, const char *line, HlExploreResult result, co
     s += n + (s[n] == '\n');
   }
   json_close(report, ']');
+}
+
+// The page is there as long as this program.
+static bool start_page(void *user, HlBuf *out) {
+  Session *s = user;
+  HlArena *arena = hl_arena_new();
+  const char *address = explore_serve_beside(s->cli, arena, s->m, s->port);
+  if (address)
+    hl_buf_printf(out, "%s\n", address);
+  if (address && s->browser)
+    explore_open(s->cli, s->browser, address);
+  hl_arena_free(arena);
+  return address;
 }
 
 // False: that was the last.
@@ -106,16 +113,28 @@ static void run_words(Session *s) {
   hl_buf_free(&line);
 }
 
-static int explore(Cli *cli, const HlFile *file) {
+// The only command is to serve: until it is interrupted.
+static bool serves_alone(const Cli *cli) {
+  return cli->n_files == 2 && strcmp(cli->files[1], "serve") == 0 && !cli->json;
+}
+
+static int explore(Cli *cli, const HlFile *file, int64_t port) {
   HlModule *m = cli_select(cli, file, cli->files[0]);
   if (!m)
     return CLI_USAGE;
-  Session s = {.cli = cli, .browser = cli_value(cli, "--browser"), .json = cli->json};
+  Session s = {.cli = cli,
+               .m = m,
+               .port = cli_flag(cli, "--port") ? port : 0,
+               .browser = cli_value(cli, "--browser"),
+               .json = cli->json};
+  if (cli_flag(cli, "--serve") || serves_alone(cli))
+    return explore_serve(cli, m, cli_flag(cli, "--serve") ? port : s.port, s.browser);
   const bool told = cli->n_files > 1,
              person = !told && !cli->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
   const HlExploreOptions how = {.folder = cli_value(cli, "--folder"),
                                 .form = cli_value(cli, "--format"),
                                 .show = s.browser ? show : NULL,
+                                .serve = start_page,
                                 .user = &s};
   s.explore = hl_explore_new(cli->cx, m, &how);
   if (told)
@@ -130,18 +149,25 @@ static int explore(Cli *cli, const HlFile *file) {
 
 static int run(Cli *cli) {
   const char *form = cli_value(cli, "--format");
+  int64_t port = DEFAULT_PORT;
+  if (!cli_integer(cli, "--port", 0, 65535, &port))
+    return CLI_USAGE;
+  if (cli_flag(cli, "--serve") && cli->n_files > 1)
+    return cli_usage(cli, "--serve takes commands in its page, and none behind the file");
+  if (cli_flag(cli, "--serve") && (form || cli->json))
+    return cli_usage(cli, "--serve and %s exclude each other", form ? "--format" : "--json");
   if (cli->n_files == 0)
     return cli_usage(cli, "no file given");
   if (form && strcmp(form, "html") != 0 && strcmp(form, "svg") != 0 && strcmp(form, "dot") != 0 &&
       strcmp(form, "none") != 0)
     return cli_usage(cli, "unknown --format '%s': html, svg, dot or none", form);
-  if (cli->n_files == 1 && strcmp(cli->files[0], "-") == 0)
+  if (cli->n_files == 1 && strcmp(cli->files[0], "-") == 0 && !cli_flag(cli, "--serve"))
     return cli_usage(cli, "with the program on standard input the command stands behind the '-'");
   HlLoadOptions how = cli_load_options(cli);
   HlFile file;
   int status;
   if (hl_load(cli->cx, cli->files[0], &how, &file)) {
-    status = explore(cli, &file);
+    status = explore(cli, &file, port);
     hl_file_free(&file);
   } else {
     cli_begin_file(cli, cli->files[0]);
@@ -154,7 +180,9 @@ static int run(Cli *cli) {
 static const CliOption options[] = {
     {"--folder", "DIR", "where drawings and extracts go (default: TMPDIR, or /tmp)"},
     {"--format", "FORM", "of drawings: html (default), svg, dot; none: only the text"},
-    {"--browser", "PROGRAM", "opens each drawing with it"},
+    {"--browser", "PROGRAM", "opens each drawing, or the page of --serve, with it"},
+    {"--serve", NULL, "serve a page on this machine that takes the commands and shows what they draw"},
+    {"--port", "N", "of --serve (8471) and of the command serve (any that is free); 0: any that is free"},
     CLI_MODULE_OPTION,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
@@ -171,12 +199,14 @@ const CliCommand cli_explore = {
              "history; from a script a "
              "command a\n"
              "line, '#' for comments; or one command behind the file. Drawings are files, named in "
-             "the answer.",
+             "the answer;\n"
+             "with --serve, or the command 'serve', a page shows them.",
     .examples =
         "  hilo explore m.hlo                        with a prompt\n"
         "  hilo explore m.hlo info fusion.3          one command\n"
         "  hilo explore m.hlo --format=svg add.7 3   draws what is three steps around add.7\n"
-        "  hilo explore m.hlo < commands.txt         a script\n",
+        "  hilo explore m.hlo < commands.txt         a script\n"
+        "  hilo explore m.hlo --serve                in a page\n",
     .options = options,
     .reports = true,
     .run = run,

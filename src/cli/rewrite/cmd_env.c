@@ -1,20 +1,31 @@
 // hilo env: environments for any language, over a pipe.
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/rewrite/rewrite.h"
 #include "hilo/env_server.h"
 
 enum { MOST = 1 << 26 };  // bytes of a line
 
-// The next line, without its end. False: there is none.
-static bool read_line(HlBuf *out) {
+// The next line, without its end; of one that is too long, its beginning. False: there is none.
+static bool read_line(HlBuf *out, bool *is_too_long) {
   int c;
   out->n = 0;
+  *is_too_long = false;
   while ((c = getchar()) != EOF && c != '\n') {
     if (out->n < MOST)
       hl_buf_putc(out, (char)c);
+    else
+      *is_too_long = true;
   }
   return c != EOF || out->n > 0;
+}
+
+static bool refuse_line(void) {
+  printf("{\"ok\": false, \"error\": \"the line is longer than %d bytes\"}\n", MOST);
+  fflush(stdout);
+  return !ferror(stdout);
 }
 
 static bool answer(Cli *cli, HlEnvServer *server, HlStr line) {
@@ -35,13 +46,18 @@ static int run(Cli *cli) {
                      cli->files[0]);
   HlEnvServer *server = hl_env_server_new();
   HlBuf line = {0};
-  bool goes_on = true;
-  while (goes_on && read_line(&line))
-    if (line.n > 0)
+  bool goes_on = true, is_too_long;
+  while (goes_on && read_line(&line, &is_too_long))
+    if (is_too_long)
+      goes_on = refuse_line();
+    else if (line.n > 0)
       goes_on = answer(cli, server, (HlStr){line.at, line.n});
   hl_buf_free(&line);
   hl_env_server_free(server);
-  return CLI_OK;
+  if (!ferror(stdin))
+    return CLI_OK;
+  hl_error(cli->cx, (HlPos){0}, "cannot read standard input: %s", strerror(errno));
+  return cli_flush(cli);
 }
 
 static const CliOption options[] = {

@@ -207,16 +207,40 @@ static double part(double first, double last) {
   return first > 0 ? 100 * (last - first) / first : 0;
 }
 
+// A game of whole passes as one list of them, for 'hilo opt --passes'. Nothing: of another game.
+static HlBuf passes_of(const Game *g) {
+  const HlEnvOptions *o = hl_env_options(g->env);
+  HlBuf list = {0};
+  int n;
+  const HlEnvChoice *menu = hl_env_choices(g->env, &n);
+  const bool whole = o->actions == HL_ENV_PASSES && !*o->pre && !*o->post;
+  for (int k = 0; whole && k < hl_env_n_moves(g->env); k++) {
+    const HlEnvMove move = hl_env_move(g->env, k);
+    for (int i = 0; i < move.n; i++)
+      hl_buf_printf(&list, "%s%s", list.n > 0 ? ", " : "", menu[move.choices[i]].pass);
+    if (move.own)
+      hl_buf_printf(&list, "%s%s", list.n > 0 ? ", " : "", *o->own ? o->own : o->menu);
+  }
+  return list;
+}
+
 static void report_end(Cli *cli, const Game *g, HlBuf *out) {
   const char *metric = hl_env_options(g->env)->metric;
   char a[32], b[32];
+  HlBuf passes = passes_of(g);
   if (cli->json) {
     json_int(&cli->report, "tries", g->report.tries);
     env_double_json(&cli->report, "first", hl_env_first_metric(g->env));
     env_double_json(&cli->report, "last", g->report.last);
     json_number(&cli->report, "ms", g->seconds * 1e3);
+    if (passes.n > 0)
+      json_text(&cli->report, "order", passes.at);
+    hl_buf_free(&passes);
     return;
   }
+  if (passes.n > 0 && cli->verbose)
+    hl_buf_printf(out, "  in this order: %s\n", passes.at);
+  hl_buf_free(&passes);
   hl_buf_printf(out, "%s: %s %s -> %s (%+.1f%%), kernels %.0f -> %.0f, bytes %+.1f%%; %lld states\n",
                 g->policy->name, metric,
                 rewrite_value(metric, hl_env_first_metric(g->env), a, sizeof a),

@@ -122,6 +122,9 @@ static bool extract_names(Cli *cli, CliParts *parts, const HlModule *m) {
     insts[k] = cli_find_inst(m, name);
     if (!insts[k] && n == 1 && cli_find_comp(m, name))
       return extract_comp(cli, parts, cli_find_comp(m, name));
+    if (!insts[k] && cli_find_comp(m, name))
+      return hl_error(cli->cx, hl_comp_pos(cli_find_comp(m, name)),
+                      "'%s' is a computation, which is cut out alone: name it without others", name);
     if (!insts[k])
       return cli_no_such_name(cli, m, name);
   }

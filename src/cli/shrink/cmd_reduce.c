@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -181,6 +182,25 @@ static bool read_test(Cli *cli, Job *job) {
   return true;
 }
 
+static bool is_same_file(const char *a, const char *b) {
+  struct stat x, y;
+  return a && b && stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino && S_ISREG(x.st_mode);
+}
+
+// What fails must not be lost for something smaller. (Who resumes with OUT itself has it so.)
+static bool keeps_inputs(Cli *cli, const Job *job) {
+  const char *out = job->options.out, *args = cli_beside(job->arena, out, ".npz");
+  if (cli_flag(cli, "--resume"))
+    return true;
+  if (is_same_file(out, cli->files[0]))
+    return cli_usage(cli, "-o names FILE itself, which would be lost: give another name") == CLI_OK;
+  if (is_same_file(args, job->options.args) || is_same_file(args, cli->files[0]))
+    return cli_usage(cli, "the arguments would be written over %s: give another -o", args) ==
+           CLI_OK;
+  return true;
+}
+
 static bool read_options(Cli *cli, Job *job) {
   HlReduceOptions *o = &job->options;
   int64_t jobs = 1;
@@ -188,6 +208,7 @@ static bool read_options(Cli *cli, Job *job) {
   *o = (HlReduceOptions){.args = cli_value(cli, "--args"),
                          .keep_inputs = cli_flag(cli, "--keep-inputs"),
                          .keep_sizes = cli_flag(cli, "--keep-sizes"),
+                         .keep_types = cli_flag(cli, "--keep-types"),
                          .keep_names = cli_flag(cli, "--keep-names"),
                          .step = say_step,
                          .progress = say_progress,
@@ -207,7 +228,7 @@ static bool read_options(Cli *cli, Job *job) {
   if (strcmp(o->out, "-") == 0)
     return cli_usage(cli, "the best is written again and again: -o needs the name of a file") ==
            CLI_OK;
-  return true;
+  return keeps_inputs(cli, job);
 }
 
 // With --resume the file that an earlier call left, if it is there, is what to go on from.
@@ -246,7 +267,8 @@ static const CliOption options[] = {
      "where the best so far is written after each success (default: FILE.reduced.hlo, here)"},
     {"--resume", NULL, "begin with what stands in OUT, if it is there"},
     {"--keep-inputs", NULL, "leave the values of arguments alone"},
-    {"--keep-sizes", NULL, "leave the sizes of dimensions alone"},
+    {"--keep-sizes", NULL, "leave the sizes of dimensions alone, and their number"},
+    {"--keep-types", NULL, "leave element types alone"},
     {"--keep-names", NULL, "leave names alone"},
     {"--args", "A.npz", "arguments a0, a1, ...; default: recorded or made up"},
     {"--seed", "N", "of made-up arguments and random ops (42)"},

@@ -118,6 +118,8 @@ typedef struct Maker {
   HlViewMark *before, *after;  // of the overlay
   int n_before, n_after, n_states;
   bool overlay, is_pair;
+  const char *open;  // the name that is opened; NULL: none
+  bool has_open;     // some state has it
 } Maker;
 
 // What goes with the next state is told of the first alone in full: of others it would hide what came with them.
@@ -140,6 +142,13 @@ static void find_changes(Maker *m, const HlModule *last, const HlModule *now, Hl
   hl_diff_free(diff);
 }
 
+static bool has_name(const HlModule *m, const char *name) {
+  bool found = hl_find_comp(m, hl_str(name)) != NULL;
+  for (const HlComp *comp = m->first; comp && !found; comp = comp->next)
+    found = hl_find_inst(comp, hl_str(name)) != NULL;
+  return found;
+}
+
 static void add_state(Maker *m, const HlModule *last, const HlModule *now, const char *title) {
   HlViewMark *before = NULL, *after = NULL;
   int n_before = 0, n_after = 0;
@@ -152,6 +161,7 @@ static void add_state(Maker *m, const HlModule *last, const HlModule *now, const
   if (last && !m->overlay)
     hl_map_page_mark_last(m->page, before, keep_gone(m, before, n_before));
   hl_map_page_add(m->cli->cx, m->page, now, title, after, n_after);
+  m->has_open |= m->open && has_name(now, m->open);
   m->n_states++;
 }
 
@@ -242,7 +252,7 @@ bool view_page(Cli *cli, const ViewInput *in, int n, HlBuf *out) {
   HlArena *arena = hl_arena_new();
   const HlTarget *target = view_target(cli, arena);
   const char *open = cli_value(cli, "--around");
-  Maker m = {.cli = cli, .arena = arena, .is_pair = n == 2};
+  Maker m = {.cli = cli, .arena = arena, .is_pair = n == 2, .open = open};
   bool ok = target && read_overlay(&m);
   if (ok) {
     m.page = hl_map_page_new(title_of(cli, arena, in, n), target);
@@ -252,6 +262,8 @@ bool view_page(Cli *cli, const ViewInput *in, int n, HlBuf *out) {
       hl_map_page_mark_last(m.page, m.after, m.n_after);
   }
   cli_progress(cli, NULL);
+  if (ok && open && !m.has_open)
+    ok = hl_error(cli->cx, (HlPos){0}, "there is no instruction or computation '%s'", open);
   if (ok && open)
     hl_map_page_open(m.page, open);
   if (ok)

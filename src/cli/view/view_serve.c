@@ -9,28 +9,19 @@
 //   /page/ID        the page of a module, or of all states of one in a dump
 //   /stamp/ID       changes when one of its files does
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/ascii.h"
 #include "base/memory.h"
 #include "base/vec.h"
+#include "cli/web/http.h"
 #include "cli/json.h"
 #include "cli/view/view.h"
 #include "tool/dump_states.h"
 
 enum {
-  CLIENTS = 64,
-  REQUEST = 16 << 10,  // bytes of a request's head
-  PATIENCE = 20,       // seconds for a request or an answer
   DEFAULT_PORT = 8470,
   HEAD = 64 << 10  // bytes of a file that tell what it is
 };
@@ -129,26 +120,6 @@ static uint64_t stamp_of(const Listing *l, uint64_t id) {
 
 // --- Answers --------------------------------------------------------------------------------------
 
-static void answer(HlBuf *out, const char *status, const char *type, const HlBuf *body, bool head) {
-  hl_buf_printf(
-      out,
-      "HTTP/1.1 %s\r\nContent-Type: %s; charset=utf-8\r\nContent-Length: %zu\r\n"
-      "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
-      "Referrer-Policy: no-referrer\r\n"
-      "Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; "
-      "style-src 'unsafe-inline'; connect-src 'self'; img-src data: blob:\r\n\r\n",
-      status, type, body->n);
-  if (!head && body->n > 0)
-    hl_buf_add(out, body->at, body->n);
-}
-
-static void answer_text(HlBuf *out, const char *status, const char *text) {
-  HlBuf body = {0};
-  hl_buf_printf(&body, "%s\n", text);
-  answer(out, status, "text/plain", &body, false);
-  hl_buf_free(&body);
-}
-
 static const char list_page[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>hilo "
     "view</title>\n<style>\n"
@@ -215,7 +186,7 @@ static void answer_list(const Listing *l, HlBuf *out, bool head) {
   }
   json_close(&body, ']');
   json_close(&body, '}');
-  answer(out, "200 OK", "application/json", &body, head);
+  http_answer(out, "200 OK", "application/json", &body, head);
   hl_buf_free(&body);
 }
 
@@ -236,7 +207,7 @@ static void answer_failure(Cli *cli, HlBuf *out) {
   hl_buf_puts(&text, "the page cannot be made:\n\n");
   for (int k = 0; k < hl_cx_n_diags(cli->cx); k++)
     hl_diag_render(hl_cx_diag(cli->cx, k), false, &text);
-  answer_text(out, "500 Internal Server Error", text.at);
+  http_answer_text(out, "500 Internal Server Error", text.at);
   hl_buf_free(&text);
 }
 
@@ -256,14 +227,14 @@ static void answer_page(Cli *cli, const Listing *l, uint64_t id, HlBuf *out, boo
           e->is_state ? hl_arena_strndup(l->arena, e->state.title.at, e->state.title.n) : e->place};
   }
   if (n == 0) {
-    answer_text(out, "404 Not Found", "no such module: its files are gone");
+    http_answer_text(out, "404 Not Found", "no such module: its files are gone");
     return;
   }
   PageWork work = {.cli = cli, .inputs = inputs, .n = n};
   hl_cx_clear(cli->cx);
   if (hl_try(cli->cx, try_page, &work)) {
     hl_buf_puts(&work.out, look_again);
-    answer(out, "200 OK", "text/html", &work.out, head);
+    http_answer(out, "200 OK", "text/html", &work.out, head);
     hl_buf_free(&work.out);
   } else {
     answer_failure(cli, out);
@@ -283,7 +254,7 @@ static void answer_path(Cli *cli, const char *folder, const char *path, HlBuf *o
   if (strcmp(path, "/") == 0) {
     HlBuf body = {0};
     hl_buf_puts(&body, list_page);
-    answer(out, "200 OK", "text/html", &body, head);
+    http_answer(out, "200 OK", "text/html", &body, head);
     hl_buf_free(&body);
     return;
   }
@@ -292,7 +263,7 @@ static void answer_path(Cli *cli, const char *folder, const char *path, HlBuf *o
   const bool page = strncmp(path, "/page/", 6) == 0, stamp = strncmp(path, "/stamp/", 7) == 0;
   const bool numbered = read_id(page ? path + 6 : stamp ? path + 7 : "", &id);
   if (!list_folder(cli, folder, &l)) {
-    answer_text(out, "500 Internal Server Error", "the folder cannot be read");
+    http_answer_text(out, "500 Internal Server Error", "the folder cannot be read");
     hl_cx_clear(cli->cx);
   } else if (strcmp(path, "/list") == 0) {
     answer_list(&l, out, head);
@@ -301,162 +272,21 @@ static void answer_path(Cli *cli, const char *folder, const char *path, HlBuf *o
   } else if (stamp && numbered) {
     char text[32];
     snprintf(text, sizeof text, "%016" PRIx64, stamp_of(&l, id));
-    answer_text(out, "200 OK", text);
+    http_answer_text(out, "200 OK", text);
   } else {
-    answer_text(out, "404 Not Found", "no such page");
+    http_answer_text(out, "404 Not Found", "no such page");
   }
   hl_arena_free(l.arena);
 }
 
-// --- Requests -------------------------------------------------------------------------------------
+typedef struct Served {
+  Cli *cli;
+  const char *folder;
+} Served;
 
-// The value of a header, or NULL: up to the end of its line.
-static const char *header_of(const char *request, const char *name, size_t *n) {
-  for (const char *line = strstr(request, "\r\n"); line; line = strstr(line + 2, "\r\n")) {
-    if (!same_letters(line + 2, name, strlen(name)) || line[2 + strlen(name)] != ':')
-      continue;
-    const char *value = line + 3 + strlen(name);
-    value += strspn(value, " \t");
-    *n = strcspn(value, "\r\n");
-    return value;
-  }
-  return NULL;
-}
-
-static bool is_for_us(const char *request) {
-  static const char *const names[] = {"127.0.0.1", "localhost"};
-  size_t n;
-  const char *host = header_of(request, "Host", &n);
-  for (int k = 0; host && k < HL_COUNT_OF(names); k++) {
-    const size_t m = strlen(names[k]);
-    if (n >= m && same_letters(host, names[k], m) && (n == m || host[m] == ':'))
-      return true;
-  }
-  return false;
-}
-
-static void answer_request(Cli *cli, const char *folder, char *request, HlBuf *out) {
-  const bool head = strncmp(request, "HEAD ", 5) == 0;
-  if (!is_for_us(request)) {
-    answer_text(out, "403 Forbidden", "this server answers to 127.0.0.1 and localhost");
-    return;
-  }
-  if (!head && strncmp(request, "GET ", 4) != 0) {
-    answer_text(out, "405 Method Not Allowed", "only GET");
-    return;
-  }
-  char *path = request + (head ? 5 : 4);
-  path[strcspn(path, " ?#\r\n")] = 0;
-  answer_path(cli, folder, path, out, head);
-}
-
-// --- Connections ----------------------------------------------------------------------------------
-
-typedef struct Client {
-  int fd;  // -1: free
-  HlBuf in, out;
-  size_t sent;
-  double since;
-} Client;
-
-static void hang_up(Client *c) {
-  close(c->fd);
-  hl_buf_free(&c->in);
-  hl_buf_free(&c->out);
-  *c = (Client){.fd = -1};
-}
-
-static void take_in(Cli *cli, const char *folder, Client *c) {
-  char room[4096];
-  const ssize_t n = read(c->fd, room, sizeof room);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR))
-    return;
-  if (n <= 0) {
-    hang_up(c);
-    return;
-  }
-  hl_buf_add(&c->in, room, (size_t)n);
-  if (strstr(c->in.at, "\r\n\r\n"))
-    answer_request(cli, folder, c->in.at, &c->out);
-  else if (c->in.n > REQUEST || memchr(c->in.at, 0, c->in.n))
-    answer_text(&c->out, "431 Request Header Fields Too Large", "the request is too long");
-}
-
-static void send_out(Client *c) {
-  const ssize_t n = send(c->fd, c->out.at + c->sent, c->out.n - c->sent, MSG_NOSIGNAL);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR))
-    return;
-  if (n > 0) {
-    c->sent += (size_t)n;
-    c->since = hl_now();
-  }
-  if (n <= 0 || c->sent == c->out.n) {
-    shutdown(c->fd, SHUT_WR);
-    hang_up(c);
-  }
-}
-
-static void let_in(int listener, Client *clients) {
-  const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (fd < 0)
-    return;
-  for (int k = 0; k < CLIENTS; k++)
-    if (clients[k].fd < 0) {
-      clients[k] = (Client){.fd = fd, .since = hl_now()};
-      return;
-    }
-  close(fd);
-}
-
-static void serve(Cli *cli, const char *folder, int listener) {
-  Client clients[CLIENTS];
-  for (int k = 0; k < CLIENTS; k++)
-    clients[k] = (Client){.fd = -1};
-  while (!base_unwanted()) {
-    struct pollfd poll_of[CLIENTS + 1] = {{.fd = listener, .events = POLLIN}};
-    for (int k = 0; k < CLIENTS; k++)
-      poll_of[k + 1] =
-          (struct pollfd){.fd = clients[k].fd, .events = clients[k].out.n > 0 ? POLLOUT : POLLIN};
-    if (poll(poll_of, CLIENTS + 1, 500) < 0 && errno != EINTR)
-      break;
-    for (int k = 0; k < CLIENTS; k++) {
-      Client *c = &clients[k];
-      const short events = poll_of[k + 1].revents;
-      if (c->fd < 0)
-        continue;
-      if (events & POLLOUT)
-        send_out(c);
-      else if (events & (POLLIN | POLLHUP | POLLERR))
-        take_in(cli, folder, c);
-      else if (hl_now() - c->since > PATIENCE)
-        hang_up(c);
-    }
-    if (poll_of[0].revents & POLLIN)
-      let_in(listener, clients);
-  }
-  for (int k = 0; k < CLIENTS; k++)
-    if (clients[k].fd >= 0)
-      hang_up(&clients[k]);
-}
-
-static int open_listener(Cli *cli, int64_t port, int *actual) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
-  struct sockaddr_in at = {.sin_family = AF_INET,
-                           .sin_port = htons((uint16_t)port),
-                           .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  socklen_t n = sizeof at;
-  if (fd >= 0)
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) != 0 || listen(fd, 64) != 0 ||
-      getsockname(fd, (struct sockaddr *)&at, &n) != 0) {
-    hl_error_kind(cli->cx, HL_FAILED, (HlPos){0}, "cannot serve on port %d: %s", (int)port,
-                  strerror(errno));
-    if (fd >= 0)
-      close(fd);
-    return -1;
-  }
-  *actual = ntohs(at.sin_port);
-  return fd;
+static void answer_request(void *user, const HttpRequest *request, HlBuf *out) {
+  const Served *served = user;
+  answer_path(served->cli, served->folder, request->path, out, request->head);
 }
 
 int view_serve(Cli *cli, const char *folder) {
@@ -469,14 +299,13 @@ int view_serve(Cli *cli, const char *folder) {
     hl_error(cli->cx, (HlPos){0}, "'%s' is no directory", folder);
     return cli_flush(cli);
   }
-  const int listener = open_listener(cli, port, &actual);
+  const int listener = http_listen(cli, port, &actual);
   if (listener < 0)
     return cli_flush(cli);
   printf("http://127.0.0.1:%d/\n", actual);
   fflush(stdout);
-  cli->progress = NULL;
   cli->json = false;
-  serve(cli, folder, listener);
-  close(listener);
+  Served served = {cli, folder};
+  http_serve(cli, listener, &(HttpServer){answer_request, &served});
   return CLI_OK;
 }

@@ -164,6 +164,68 @@ static void copy_box(const Work *w, const char *x, const int64_t *low, const int
   }
 }
 
+// The axis along which neighbours in the box are neighbours in memory, where the innermost of the copy is another; -1: none.
+static int axis_along(const ConvKernel *c, const int64_t *n, const int64_t *unit) {
+  const int inner = c->x_order[X_AXES - 1];
+  if (inner != X_GROUP || n[inner] == 1 || c->x_stride[inner] == 1)
+    return -1;
+  for (int k = 0; k < X_AXES; k++)
+    if (k != inner && n[k] > 1 && c->x_stride[k] == 1 && unit[k] == 1)
+      return k;
+  return -1;
+}
+
+// One row along `axis` of all groups: `in` is where the first of them begin, none of which is outside; `inside`: of the others.
+static void copy_turned_row(const Work *w, int axis, const int64_t *low, const int64_t *n,
+                            const int64_t *stride, const char *in, bool inside, char *out) {
+  const ConvKernel *c = w->c;
+  const size_t size = size_of(c);
+  const int64_t groups = c->x_dim[X_GROUP] - low[X_GROUP],
+                here = groups < n[X_GROUP] ? groups : n[X_GROUP],
+                first = inside ? before(low[axis], 1, n[axis], 0) : n[axis],
+                last = inside ? before(low[axis], 1, n[axis], c->x_dim[axis]) : n[axis];
+  for (int64_t k = 0; k < n[axis]; k++)
+    if (k < first || k >= last)
+      memset(out + (size_t)(k * stride[axis]) * size, 0, (size_t)n[X_GROUP] * size);
+    else if (here < n[X_GROUP])
+      memset(out + (size_t)(k * stride[axis] + here) * size, 0, (size_t)(n[X_GROUP] - here) * size);
+  if (first < last)
+    c->transpose(here, last - first, out + (size_t)(first * stride[axis]) * size, stride[axis],
+                 in + (low[axis] + first) * (int64_t)size, c->x_stride[X_GROUP]);
+}
+
+// The same where groups lie apart in x, and beside each other in the copy.
+static void copy_turned(const Work *w, int axis, const char *x, const int64_t *low,
+                        const int64_t *n, const int64_t *unit, const int64_t *stride) {
+  const ConvKernel *c = w->c;
+  const int64_t size = (int64_t)size_of(c);
+  int64_t at[X_AXES] = {0};
+  for (;;) {
+    bool inside = true;
+    int64_t from = low[X_GROUP] * c->x_stride[X_GROUP], to = 0;
+    for (int a = 0; a < X_AXES; a++) {
+      if (a == axis || a == X_GROUP)
+        continue;
+      const int64_t place = low[a] + at[a] * unit[a];
+      inside = inside && place >= 0 && place < c->x_dim[a];
+      from += place * c->x_stride[a];
+      to += at[a] * stride[a];
+    }
+    copy_turned_row(w, axis, low, n, stride, x + (inside ? from : 0) * size, inside,
+                    w->copy + to * size);
+    int a = X_AXES - 1;
+    for (; a >= 0; a--) {
+      if (a == axis || a == X_GROUP)
+        continue;
+      if (++at[a] < n[a])
+        break;
+      at[a] = 0;
+    }
+    if (a < 0)
+      return;
+  }
+}
+
 // Where the box of x begins and how far apart its elements lie: in the input where that can be, else in a copy.
 static const char *find_box(const Work *w, int64_t *stride) {
   const ConvKernel *c = w->c;
@@ -178,8 +240,14 @@ static const char *find_box(const Work *w, int64_t *stride) {
   const int64_t slice = w->slice * c->x_slice;
   if (inside)
     return w->run->x + (from + slice) * (int64_t)size_of(c);
-  if (conv_copy(c, n, stride) > 0)
-    copy_box(w, w->run->x + slice * (int64_t)size_of(c), low, n, unit, stride);
+  const int along = axis_along(c, n, unit);
+  const char *x = w->run->x + slice * (int64_t)size_of(c);
+  if (conv_copy(c, n, stride) > 0) {
+    if (along < 0)
+      copy_box(w, x, low, n, unit, stride);
+    else
+      copy_turned(w, along, x, low, n, unit, stride);
+  }
   return w->copy;
 }
 
@@ -286,15 +354,44 @@ static bool is_direct(const ConvKernel *c, int64_t n) {
   return n == c->block && c->y_column == (c->complex ? 2 : 1);
 }
 
+// How many places from r on lie beside each other.
+static int64_t places_beside(const Work *w, int64_t r) {
+  int64_t n = 1;
+  while (r + n < w->rows && w->to[r + n] == w->to[r] + n)
+    n++;
+  return n;
+}
+
+// Element by element.
+#define SPREAD(name, T)                                                                    \
+  static void name(const Work *w, const char *own, int64_t r, int64_t column, int64_t n) { \
+    const ConvKernel *c = w->c;                                                            \
+    const T *from = (const T *)(const void *)own;                                          \
+    T *to = (T *)(void *)w->y + w->to[r];                                                  \
+    for (int64_t j = 0; j < n; j++) {                                                      \
+      const int64_t k = column + j;                                                        \
+      to[c->complex ? k / 2 * c->y_column + k % 2 : k * c->y_column] = from[j];            \
+    }                                                                                      \
+  }
+SPREAD(spread_4, uint32_t)
+SPREAD(spread_8, uint64_t)
+#undef SPREAD
+
+// Columns lie beside each other, or places do, or neither.
 static void store(const Work *w, const char *own, int64_t column, int64_t n) {
   const ConvKernel *c = w->c;
   const size_t size = size_of(c);
-  for (int64_t r = 0; r < w->rows; r++, own += (size_t)c->block * size)
-    for (int64_t j = 0; j < n; j++) {
-      const int64_t k = column + j,
-                    to = w->to[r] + (c->complex ? k / 2 * c->y_column + k % 2 : k * c->y_column);
-      memcpy(w->y + to * (int64_t)size, own + (size_t)j * size, size);
-    }
+  for (int64_t r = 0, count = 1; r < w->rows;
+       r += count, own += (size_t)(count * c->block) * size) {
+    count = c->complex || c->y_column == 1 ? 1 : places_beside(w, r);
+    char *to = w->y + (w->to[r] + column * c->y_column) * (int64_t)size;
+    if (!c->complex && c->y_column == 1)
+      memcpy(to, own, (size_t)n * size);
+    else if (count > 1)
+      c->transpose(count, n, to, c->y_column, own, c->block);
+    else
+      (size == 4 ? spread_4 : spread_8)(w, own, r, column, n);
+  }
 }
 
 // --- Chunks -------------------------------------------------------------------------------------

@@ -213,6 +213,8 @@ static bool is_whole(const Affine *a, int var) {
   return var < 0 || a->k[var] % a->den == 0;
 }
 
+enum { FEW_ROWS = 8 };  // to turn fewer reads lines of memory again and again
+
 // Nanoseconds an element of an access along a row, beside those of the whole tile.
 static double access_cost(const Plan *p, int block, const Affine *a) {
   const int row = p->block[block].row, column = p->block[block].column;
@@ -226,7 +228,7 @@ static double access_cost(const Plan *p, int block, const Affine *a) {
   const int64_t n = column < 0 ? 1 : p->l->var[column].n;
   if (along == 1 || along == 0)  // rows side by side, or all alike, are one
     return row < 0 || across == 0 || across == along * n ? 0.05 : 0.05 + 3.0 / (double)n;
-  if (across == 1)
+  if (across == 1 && p->l->var[row].n >= FEW_ROWS)
     return 0.25;
   const int64_t size = along < 0 ? -along : along;
   return size <= 16 ? 0.9 : 2;

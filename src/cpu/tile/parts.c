@@ -1,14 +1,18 @@
-// cpu/tile/parts.c: long reductions to a few values, cut into parts that threads share.
+// cpu/tile/parts.c: long reductions to a few values, cut into parts that threads share, and those that fold short pieces of rows.
 //
 //   r = f32[] reduce(f32[64,1000000] x)      nest 0: p < 1000     t[p] = fold of what x[i, 1000 p + j] is, j < 1000
 //                                            nest 1:              r = fold of t[p]
+//   r = f32[32] reduce(f32[3136,32,8] x)     nest 0: g, p < 8     t[g,p] = fold of x[i,g,p]: whole rows
+//                                            nest 1: g            r[g] = fold of t[g,p]
 //
+// The second kind is what a normalisation of groups of features asks for: along memory a few elements are folded, then others are.
 // How many parts there are depends on the sizes alone, and so does the order of a sum. Reductions of the same elements are made
 // together, part by part, so that the second of them finds its part in the cache.
 
 #include "cpu/tile/plan.h"
 
 enum { FEW = 16, PART = 1 << 18, MOST_PARTS = 1 << 12, ENOUGH = 32 };
+enum { PIECE = 64, ROW = 64, TIMES = 16, MANY = 1 << 14 };  // of short pieces
 
 // Whether what an instruction is computed from calls anything, as reductions do: each part would make that again.
 static bool calls(HlArena *arena, const HlInst *value) {
@@ -63,18 +67,49 @@ static bool folds_rows(const HlInst *reduce, const int64_t *stride) {
   return false;
 }
 
+// The first kind.
+static bool choose_long(Lower *l, const HlInst *reduce, const int64_t *stride, Part *part) {
+  const int64_t results = hl_shape_elements(reduce->shape),
+                elements = hl_shape_elements(reduce->operands[0]->shape);
+  if (results >= FEW || elements / results < 2 * PART)
+    return false;
+  int64_t parts = elements / results / PART;
+  parts = parts < MOST_PARTS ? parts : MOST_PARTS;
+  return folds_rows(reduce, stride) && choose(reduce, stride, parts, part);
+}
+
+// The dimension along which elements lie so far apart; -1: none.
+static int dim_of_stride(const HlShape *shape, const int64_t *stride, int64_t step) {
+  for (int d = 0; d < shape->rank; d++)
+    if (shape->dim[d] > 1 && stride[d] == step)
+      return d;
+  return -1;
+}
+
+// The second kind: short pieces of memory are folded that lie side by side, each of another result, and many of these rows.
+static bool choose_short(const HlInst *reduce, const int64_t *stride, Part *out) {
+  const HlI64s dims = hl_dims(reduce);
+  const HlShape *from = reduce->operands[0]->shape;
+  const int minor = dim_of_stride(from, stride, 1);
+  if (minor < 0 || hl_i64s_find(dims, minor) < 0)
+    return false;
+  const int64_t n = from->dim[minor], results = hl_shape_elements(reduce->shape),
+                elements = hl_shape_elements(from);
+  int64_t row = n;
+  for (int d; (d = dim_of_stride(from, stride, row)) >= 0 && hl_i64s_find(dims, d) < 0;)
+    row *= from->dim[d];
+  *out = (Part){out->inst, minor, 1, n, 0, out->buffer, out->dtype};
+  return n <= PIECE && row > n && row >= ROW && elements >= MANY && elements / n / results >= TIMES;
+}
+
 static void consider(Lower *l, const HlInst *reduce, bool alone) {
   Part part = {.inst = reduce, .buffer = -1};
   const HlShape *from = reduce->operands[0]->shape;
-  if (!tile_has_parts(l->maker, reduce, &part.dtype) || !hl_shape_is_array(reduce->shape))
+  if (!tile_has_parts(l->maker, reduce, &part.dtype) || !hl_shape_is_array(reduce->shape) ||
+      hl_shape_elements(reduce->shape) == 0)
     return;
-  const int64_t results = hl_shape_elements(reduce->shape), elements = hl_shape_elements(from);
-  if (results == 0 || results >= FEW || elements / results < 2 * PART)
-    return;
-  int64_t parts = elements / results / PART;
-  parts = parts < MOST_PARTS ? parts : MOST_PARTS;
   const int64_t *stride = cpu_strides(l->arena, from);
-  if (!folds_rows(reduce, stride) || !choose(reduce, stride, parts, &part))
+  if (!choose_long(l, reduce, stride, &part) && !choose_short(reduce, stride, &part))
     return;
   if (!alone && calls(l->arena, reduce->operands[0]))
     return;

@@ -25,6 +25,13 @@ typedef struct Place {
   bool head;         // before them: of each row
 } Place;
 
+// Whether tiles have all rows, and the innermost loop around them does not change what is read: it is there from the tile before.
+static bool stays(const Plan *p, int block, const Affine *at) {
+  const BlockPlan *b = &p->block[block];
+  return block == 0 && b->n_loops > 0 && at->k[b->loop[b->n_loops - 1]] == 0 &&
+         b->rows == p->l->var[b->row].n;
+}
+
 // Computed indices that differ along the row are added for each element, or for each row.
 static TileAccess access_of(const Plan *p, Place where, int buffer, HlDtype dtype,
                             const Affine *at) {
@@ -54,7 +61,8 @@ static TileAccess access_of(const Plan *p, Place where, int buffer, HlDtype dtyp
       row < 0 || (columns == p->l->var[column].n && a.row_step == a.column_step * columns);
   const bool moves = a.column_step != 0 || a.row_step != 0;
   a.direct = dense && moves && a.column_step == 1 && a.n_index == 0 && tile_is_plain(dtype);
-  a.repeats = row >= 0 && a.row_step == 0 && columns == p->l->var[column].n && a.n_index == 0;
+  a.repeats = row >= 0 && columns == p->l->var[column].n && a.n_index == 0 &&
+              (a.row_step == 0 || (a.column_step == 0 && !where.head && stays(p, block, at)));
   a.turned = a.row_step == 1 && a.column_step != 1 && a.column_step != 0 && a.n_index == 0 &&
              tile_is_plain(dtype);
   return a;

@@ -65,7 +65,7 @@ typedef struct TileAccess {
   TileSum sum;        // in elements
   int64_t row_step, column_step;
   bool direct;        // an op may read or write memory itself: no other form, unit stride
-  bool repeats;       // every row is the same: what was loaded for one tile is there for the next
+  bool repeats;       // every row is the same, or every column: what was loaded for one tile is there for the next
   bool turned;        // rows lie along the columns of memory: transposed
   int n_index;        // computed indices that differ along the row: a gather,
   bool by_row;        // of whole rows of the tile: the indices are of its head, one a row

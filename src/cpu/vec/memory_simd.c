@@ -355,8 +355,57 @@ const VecIotaTable SIMD(vec_iotas) = {
 
 // --- Transposes ---------------------------------------------------------------------------------
 
-// By squares of SIDE elements: each is turned in registers or at least in the nearest cache.
+// By squares of SIDE elements, in the nearest cache. A whole square of 2, 4 or 8 bytes an element is turned in registers: where
+// bit s of the row and of the column differ, elements change places, for each s.
 enum { SIDE = 8 };
+
+#define LOW_8(s)                                                                      \
+  PICK_8(0, s), PICK_8(1, s), PICK_8(2, s), PICK_8(3, s), PICK_8(4, s), PICK_8(5, s), \
+      PICK_8(6, s), PICK_8(7, s)
+#define PICK_8(j, s) ((j) & (s) ? 8 + (j) - (s) : (j))
+#define HIGH_8(s)                                                                     \
+  REST_8(0, s), REST_8(1, s), REST_8(2, s), REST_8(3, s), REST_8(4, s), REST_8(5, s), \
+      REST_8(6, s), REST_8(7, s)
+#define REST_8(j, s) ((j) & (s) ? 8 + (j) : (j) + (s))
+#define LOW_4(s) PICK_4(0, s), PICK_4(1, s), PICK_4(2, s), PICK_4(3, s)
+#define PICK_4(j, s) ((j) & (s) ? 4 + (j) - (s) : (j))
+#define HIGH_4(s) REST_4(0, s), REST_4(1, s), REST_4(2, s), REST_4(3, s)
+#define REST_4(j, s) ((j) & (s) ? 4 + (j) : (j) + (s))
+
+// Of n x n elements.
+#define CHANGE(n, s)                                                             \
+  for (int k = 0; k < (n); k++)                                                  \
+    if (!(k & (s))) {                                                            \
+      const Row low = __builtin_shufflevector(row[k], row[k + (s)], LOW_##n(s)); \
+      row[k + (s)] = __builtin_shufflevector(row[k], row[k + (s)], HIGH_##n(s)); \
+      row[k] = low;                                                              \
+    }
+#define CHANGES_4 CHANGE(4, 1) CHANGE(4, 2)
+#define CHANGES_8 CHANGE(8, 1) CHANGE(8, 2) CHANGE(8, 4)
+#define REGISTERS(size, T, n)                                                                   \
+  static inline void turn_registers_##size(T *to, int64_t to_stride, const T *from,             \
+                                           int64_t from_stride) {                               \
+    typedef T Row __attribute__((vector_size((n) * (size))));                                   \
+    Row row[n];                                                                                 \
+    for (int k = 0; k < (n); k++)                                                               \
+      memcpy(&row[k], from + k * from_stride, sizeof(Row));                                     \
+    CHANGES_##n for (int k = 0; k < (n); k++) memcpy(to + k * to_stride, &row[k], sizeof(Row)); \
+  }                                                                                             \
+  static inline void turn_whole_##size(T *to, int64_t to_stride, const T *from,                 \
+                                       int64_t from_stride) {                                   \
+    for (int r = 0; r < SIDE; r += (n))                                                         \
+      for (int c = 0; c < SIDE; c += (n))                                                       \
+        turn_registers_##size(to + c * to_stride + r, to_stride, from + r * from_stride + c,    \
+                              from_stride);                                                     \
+  }
+REGISTERS(2, uint16_t, 8)
+REGISTERS(4, uint32_t, 8)
+REGISTERS(8, uint64_t, 4)
+#define turn_whole_1(to, to_stride, from, from_stride) \
+  turn_1(SIDE, SIDE, to, to_stride, from, from_stride)
+#define turn_whole_16(to, to_stride, from, from_stride) \
+  turn_16(SIDE, SIDE, to, to_stride, from, from_stride)
+
 #define TRANSPOSE(size, T)                                                                        \
   static inline void turn_##size(int64_t rows, int64_t columns, T *to, int64_t to_stride,         \
                                  const T *from, int64_t from_stride) {                            \
@@ -373,7 +422,7 @@ enum { SIDE = 8 };
         T *corner = to + c * to_stride + r;                                                       \
         const T *square = from + r * from_stride + c;                                             \
         if (rows - r >= SIDE && columns - c >= SIDE)                                              \
-          turn_##size(SIDE, SIDE, corner, to_stride, square, from_stride);                        \
+          turn_whole_##size(corner, to_stride, square, from_stride);                              \
         else                                                                                      \
           turn_##size(rows - r < SIDE ? rows - r : SIDE, columns - c < SIDE ? columns - c : SIDE, \
                       corner, to_stride, square, from_stride);                                    \

@@ -57,23 +57,41 @@ typedef struct Priced {
   bool known;
 } Priced;
 
+// What is known of an instruction that was met.
+typedef struct Node {
+  GpuCost *cost;
+  Users users;
+  Priced priced;
+  uint32_t version;
+  uint32_t seen;   // the step in which it was met
+  uint32_t asked;  // the price for which it was asked
+  bool needs_tile;
+} Node;
+
 typedef struct Queue {
   HlPass *p;
   HlComp *comp;
   Entries heap;
-  uint32_t *version;  // by id
-  GpuCost **cost;     // by id
-  uint32_t *seen;     // by id: the step in which it was met
+  Node **node;  // by id; NULL: not met
   uint32_t step;
-  Users *users;    // by id
-  Priced *priced;  // by id
   uint32_t n_forgotten;
-  uint32_t *asked;  // by id: the price for which it was asked
   uint32_t prices;
-  bool *needs_tile;  // by id
   GpuTiles tiles;
   bool grew;  // something was fused
 } Queue;
+
+// A producer that must not be fused, and one that goes before all others, as it costs nothing.
+#define NEVER INT64_MIN
+#define ALWAYS INT64_MAX
+
+static Node *node_of(const Queue *q, const HlInst *inst) {
+  Node **node = &q->node[inst->id];
+  if (!*node) {
+    *node = HL_NEW(q->p->arena, Node);
+    (*node)->priced.queued = NEVER;
+  }
+  return *node;
+}
 
 // --- The heap -----------------------------------------------------------------------------------
 
@@ -124,13 +142,13 @@ static GpuTime time_by_tiles(Queue *q, const HlInst *inst) {
   const HlTarget *t = gpu_target(q->p);
   const HlFusionConfig config = hl_fusion_config(q->p->arena, inst);
   GpuTile best;
-  if (config.tiled && !q->needs_tile[inst->id])
+  if (config.tiled && !node_of(q, inst)->needs_tile)
     return gpu_tile_time(t, q->p->arena, inst, config.tile);
   return gpu_best_tile(t, &q->tiles, NULL, inst, &best) ? best.time : 0;
 }
 
 static const GpuCost *cost_of(Queue *q, const HlInst *inst) {
-  GpuCost **cost = &q->cost[inst->id];
+  GpuCost **cost = &node_of(q, inst)->cost;
   if (!*cost) {
     *cost = HL_NEW(q->p->arena, GpuCost);
     **cost = gpu_cost(gpu_target(q->p), q->p->arena, inst);
@@ -181,10 +199,6 @@ static bool may_fuse(Queue *q, const HlInst *producer, const HlInst *consumer) {
 
 // --- Prices -------------------------------------------------------------------------------------
 
-// A producer that must not be fused, and one that goes before all others, as it costs nothing.
-#define NEVER INT64_MIN
-#define ALWAYS INT64_MAX
-
 // Of the users' kernels and the producer's own.
 typedef struct Times {
   GpuTime fused, unfused;
@@ -218,7 +232,7 @@ static void add_times(Queue *q, const HlInst *producer, const HlInst *user, Time
   times->n++;
   const GpuCost *of_user = cost_of(q, user);
   const GpuTime fused = time_fused(q, producer, user);
-  Priced *priced = &q->priced[producer->id];
+  Priced *priced = &node_of(q, producer)->priced;
   Pair *pair = priced->known ? find_pair(priced, user) : NULL;
   if (pair)
     pair->fused = fused;
@@ -234,9 +248,9 @@ static bool may_fuse_all(Queue *q, const HlInst *producer) {
   q->prices++;
   for (const HlUse *use = producer->first_use; use; use = use->next) {
     const HlInst *user = use->user;
-    if (q->asked[user->id] == q->prices)
+    if (node_of(q, user)->asked == q->prices)
       continue;
-    q->asked[user->id] = q->prices;
+    node_of(q, user)->asked = q->prices;
     if (user->op != HL_OP_BITCAST && !may_fuse(q, producer, user))
       return false;
     has_user |= user->op != HL_OP_BITCAST;
@@ -254,7 +268,7 @@ static GpuTime price(Queue *q, const HlInst *producer, Times *times) {
   for (const HlUse *use = producer->first_use; use; use = use->next)
     if (hl_is_first_use(use))
       add_times(q, producer, use->user, times);
-  q->priced[producer->id].known = true;
+  node_of(q, producer)->priced.known = true;
   times->unfused += gpu_time_to_launch(gpu_target(q->p)) + cost_of(q, producer)->alone;
   return times->unfused - times->fused;
 }
@@ -263,7 +277,7 @@ static GpuTime price(Queue *q, const HlInst *producer, Times *times) {
 // inside its other users is what it was.
 static GpuTime price_again(Queue *q, const HlInst *producer, HlInst *const *fusions, int n,
                            Times *times) {
-  const Priced *priced = &q->priced[producer->id];
+  const Priced *priced = &node_of(q, producer)->priced;
   if (priced->removed_in != q->step || priced->queued == NEVER)
     return price(q, producer, times);
   *times = (Times){0};
@@ -272,7 +286,7 @@ static GpuTime price_again(Queue *q, const HlInst *producer, HlInst *const *fusi
   for (int k = 0; k < n; k++)
     if (fusion_operand_index(fusions[k], producer) >= 0)
       add_times(q, producer, fusions[k], times);
-  q->priced[producer->id].known = true;
+  node_of(q, producer)->priced.known = true;
   times->unfused += cost_of(q, producer)->alone - priced->removed;
   return priced->queued + times->unfused - times->fused;
 }
@@ -283,7 +297,7 @@ static GpuTime price_again(Queue *q, const HlInst *producer, HlInst *const *fusi
 // vector: who is new stands last, and where one leaves, the last one takes the place.
 
 static Users *users_of(Queue *q, const HlInst *inst) {
-  Users *users = &q->users[inst->id];
+  Users *users = &node_of(q, inst)->users;
   if (users->known == q->n_forgotten + 1)
     return users;
   users->known = q->n_forgotten + 1;
@@ -387,7 +401,7 @@ static void tell_price(Queue *q, const HlInst *producer, GpuTime saved, const Ti
 
 // What a step has made of some users is `fusions`.
 static void enqueue(Queue *q, HlInst *inst, HlInst *const *fusions, int n) {
-  q->version[inst->id]++;
+  node_of(q, inst)->version++;
   if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_PARAMETER || inst->op == HL_OP_TUPLE ||
       inst->op == HL_OP_GET_TUPLE_ELEMENT)
     return;
@@ -399,17 +413,17 @@ static void enqueue(Queue *q, HlInst *inst, HlInst *const *fusions, int n) {
   }
   Times times;
   const GpuTime of_inst = price_again(q, inst, fusions, n, &times);
-  q->priced[inst->id].queued = of_inst >= 0 ? of_inst : NEVER;
+  node_of(q, inst)->priced.queued = of_inst >= 0 ? of_inst : NEVER;
   if (hl_wants_fusion_steps(q->p))
     tell_price(q, inst, of_inst, &times);
   if (of_inst >= 0)
-    entries_push(NULL, &q->heap, (Entry){of_inst, inst, q->version[inst->id]});
+    entries_push(NULL, &q->heap, (Entry){of_inst, inst, node_of(q, inst)->version});
 }
 
 // --- Fusing -------------------------------------------------------------------------------------
 
 static void note_alone(Queue *q, const HlInst *inst, GpuTime alone) {
-  Priced *priced = &q->priced[inst->id];
+  Priced *priced = &node_of(q, inst)->priced;
   if (priced->alone_in == q->step)
     return;
   priced->alone = alone;
@@ -424,7 +438,7 @@ static HlInst *wrap(Queue *q, HlInst *consumer, int kind) {
     operands[k] = consumer->operands[k];
   const Users users = *users_of(q, consumer);
   HlInst *fusion = fusion_wrap(q->p->arena, consumer, kind, "fusion", "fused_computation");
-  q->users[fusion->id] = users;
+  node_of(q, fusion)->users = users;
   for (int k = 0; k < n; k++)
     add_user(q, operands[k], fusion);
   for (int k = 0; k < n; k++)
@@ -441,7 +455,7 @@ static HlInst *fuse(Queue *q, HlInst *producer, HlInst *consumer) {
                                           cost_of(q, consumer)->emitter));
   HlInst *fusion = consumer->op == HL_OP_FUSION ? consumer : wrap(q, consumer, kind);
   const HlInst *like = gpu_is_triton(fusion) ? fusion : producer;
-  q->needs_tile[fusion->id] = gpu_is_triton(like);
+  node_of(q, fusion)->needs_tile = gpu_is_triton(like);
   if (!gpu_is_triton(like))
     hl_set_int(fusion, HL_A_KIND, kind);
   else if (like != fusion)
@@ -450,7 +464,7 @@ static HlInst *fuse(Queue *q, HlInst *producer, HlInst *consumer) {
   for (uint32_t k = 0; k < producer->n_operands; k++)
     add_user(q, producer->operands[k], fusion);
   remove_user(q, producer, fusion);
-  q->cost[fusion->id] = NULL;
+  node_of(q, fusion)->cost = NULL;
   return fusion;
 }
 
@@ -461,7 +475,7 @@ static void erase(Queue *q, HlInst *producer) {
 }
 
 static GpuTime alone_before(Queue *q, const HlInst *inst) {
-  const Priced *priced = &q->priced[inst->id];
+  const Priced *priced = &node_of(q, inst)->priced;
   return priced->alone_in == q->step ? priced->alone : cost_of(q, inst)->alone;
 }
 
@@ -476,9 +490,9 @@ static bool has_many_users(const HlInst *inst) {
 }
 
 static void enqueue_once(Queue *q, HlInst *inst, HlInst *const *fusions, int n) {
-  if (q->seen[inst->id] == q->step || (q->version[inst->id] > 0 && has_many_users(inst)))
+  if (node_of(q, inst)->seen == q->step || (node_of(q, inst)->version > 0 && has_many_users(inst)))
     return;
-  q->seen[inst->id] = q->step;
+  node_of(q, inst)->seen = q->step;
   enqueue(q, inst, fusions, n);
 }
 
@@ -495,7 +509,7 @@ static void enqueue_around(Queue *q, HlInst *const *fusions, int n) {
 // Of the price of what waits and is read by what was fused: what the users told that were there before.
 static void find_removed(Queue *q, const HlInst *inst, const HlInst *producer, HlInst *const *users,
                          int n) {
-  Priced *priced = &q->priced[inst->id];
+  Priced *priced = &node_of(q, inst)->priced;
   if (priced->removed_in == q->step || priced->queued == NEVER || !priced->known)
     return;
   priced->removed_in = q->step;
@@ -509,8 +523,8 @@ static void find_removed(Queue *q, const HlInst *inst, const HlInst *producer, H
 }
 
 static void forget_price(Queue *q, const HlInst *inst) {
-  q->priced[inst->id].n = 0;
-  q->priced[inst->id].known = false;
+  node_of(q, inst)->priced.n = 0;
+  node_of(q, inst)->priced.known = false;
 }
 
 static void fuse_into_users(Queue *q, HlInst *producer) {
@@ -548,7 +562,7 @@ static void fuse_into_users(Queue *q, HlInst *producer) {
   for (int k = 0; k < n_fused; k++) {
     forget_price(q, fusions[k]);
     for (uint32_t o = 0; o < fusions[k]->n_operands; o++)
-      forget_pair(&q->priced[fusions[k]->operands[o]->id], fusions[k]);
+      forget_pair(&node_of(q, fusions[k]->operands[o])->priced, fusions[k]);
   }
   enqueue_around(q, fusions, n_fused);
 }
@@ -563,20 +577,10 @@ static void fuse_constants(Queue *q) {
 }
 
 static Queue start_queue(HlPass *p, HlComp *comp) {
-  uint32_t n_ids = comp->next_id + comp->n_insts;
-  Priced *priced = HL_ARRAY(p->arena, Priced, n_ids);
-  for (uint32_t k = 0; k < n_ids; k++)
-    priced[k].queued = NEVER;
   return (Queue){.p = p,
-                 .priced = priced,
                  .comp = comp,
                  .tiles = gpu_no_tiles(p->arena, hl_cx_scratch(p->cx)),
-                 .version = HL_ARRAY(p->arena, uint32_t, n_ids),
-                 .cost = HL_ARRAY(p->arena, GpuCost *, n_ids),
-                 .needs_tile = HL_ARRAY(p->arena, bool, n_ids),
-                 .users = HL_ARRAY(p->arena, Users, n_ids),
-                 .asked = HL_ARRAY(p->arena, uint32_t, n_ids),
-                 .seen = HL_ARRAY(p->arena, uint32_t, n_ids)};
+                 .node = HL_ARRAY(p->arena, Node *, comp->next_id + comp->n_insts)};
 }
 
 // --- What was not fused --------------------------------------------------------------------------
@@ -608,9 +612,9 @@ static void end_queue(Queue *q) {
   VEC(HlInst *) by_tiles = {0};
   tell_refusals(q);
   for (HlInst *inst = q->grew ? q->comp->first : NULL; inst; inst = inst->next)
-    if (inst->op == HL_OP_FUSION && q->version[inst->id] > 0) {
+    if (inst->op == HL_OP_FUSION && node_of(q, inst)->version > 0) {
       fusion_name_params(inst);
-      if (q->needs_tile[inst->id])
+      if (node_of(q, inst)->needs_tile)
         vec_push_in(q->p->arena, &by_tiles, inst);
     }
   gpu_set_best_tiles(q->p, &q->tiles, by_tiles.at, by_tiles.n);
@@ -628,9 +632,9 @@ static void fuse_comp(HlPass *p, HlComp *comp) {
     enqueue(&q, insts[k], NULL, 0);
   while (q.heap.n > 0) {
     Entry next = entries_pop(&q.heap);
-    if (next.version != q.version[next.inst->id] || !hl_alive(next.inst))
+    if (next.version != node_of(&q, next.inst)->version || !hl_alive(next.inst))
       continue;
-    q.priced[next.inst->id].queued = NEVER;
+    node_of(&q, next.inst)->priced.queued = NEVER;
     fuse_into_users(&q, next.inst);
   }
   // Prices of constants are never asked for: they cost nothing where they are used.

@@ -251,6 +251,30 @@ static void keep_better(const HlEgraph *eg, HlArena *arena, const double *price,
     take_over(eg, region, node, other);
 }
 
+// The program as it was: of each class a node that an instruction of the module has become.
+static void choose_original(const HlEgraph *eg, const double *price, uint32_t region,
+                            uint32_t *node) {
+  for (int k = 0; k < eg->classes.n; k++) {
+    if (eg->classes.at[k].region != region || eg->parent.at[k] != (uint32_t)k)
+      continue;
+    node[k] = NONE;
+    for (uint32_t c = eg->classes.at[k].first; c != NONE; c = eg->nodes.at[c].next)
+      if (map_get_ptr(&eg->origin_of_node, (const void *)(uintptr_t)c) &&
+          (node[k] == NONE || price[c] < price[node[k]]))
+        node[k] = c;
+  }
+}
+
+// Goes on from the program as it was: a choice that is worse than this is none.
+static void try_original(HlEgraph *eg, HlArena *arena, const double *price, uint32_t region,
+                         bool local, uint32_t *node) {
+  uint32_t *original = copy_of(eg, arena, node);
+  choose_original(eg, price, region, original);
+  if (local)
+    choose_local(eg, price, region, original);
+  keep_better(eg, arena, price, region, node, original);
+}
+
 // False: it may not be the cheapest.
 static bool choose_region(HlEgraph *eg, HlArena *arena, const double *price, uint32_t region,
                           HlEgraphWay how, uint32_t *node) {
@@ -262,8 +286,11 @@ static bool choose_region(HlEgraph *eg, HlArena *arena, const double *price, uin
   }
   if (starts_from(how, HL_EXTRACT_SHARED))
     choose_shared(eg, price, region, node);
-  if (how == HL_EXTRACT_LOCAL || how == HL_EXTRACT_EXACT || how == HL_EXTRACT_ALL)
+  const bool local =
+      how == HL_EXTRACT_LOCAL || how == HL_EXTRACT_EXACT || how == HL_EXTRACT_ALL;
+  if (local)
     choose_local(eg, price, region, node);
+  try_original(eg, arena, price, region, local, node);
   return (how == HL_EXTRACT_EXACT || how == HL_EXTRACT_ALL) &&
          eg_exact(eg, arena, price, region, node);
 }

@@ -2,7 +2,8 @@
 //
 // A round tries all rules on what is new, and rebuilds. Afterwards programs are taken out in several ways, put into the module one after
 // the other under a mark, compiled, and priced by the roofline of the target: what fuses with what is decided by the compiler, so only the
-// compiled program says what a choice was worth. The cheapest stays; the module as it was is one of them.
+// compiled program says what a choice was worth. The cheapest stays; the module as it was is one of them. Where programs are measured, one
+// more is the best of them with its short loops written out, and what is chosen has to gain when measured again.
 
 #include <math.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "hilo/cost.h"
 #include "rewrite/egraph/egraph.h"
 
-enum { MOST_CANDIDATES = 8 };
+enum { MOST_CANDIDATES = 9 };
 enum { USUAL_NODES = 100000, USUAL_ITERATIONS = 12 };
 static const double USUAL_SECONDS = 10;
 
@@ -118,6 +119,7 @@ typedef struct Candidates {
   const char *pipeline;  // "": none
   HlEgraphReport *report;
   Choice choice[MOST_CANDIDATES];  // of each candidate but the first
+  const char *after[MOST_CANDIDATES];  // passes before the pipeline, or NULL
   uint64_t hash[MOST_CANDIDATES];
 } Candidates;
 
@@ -155,21 +157,28 @@ static void measure(const Candidates *c, const HlModule *m, HlEgraphCandidate *o
   hl_arena_free(arena);
 }
 
+static bool run_passes(HlCx *cx, const HlEgraphOptions *o, const HlTarget *target, HlModule *m,
+                       const char *passes) {
+  if (!passes || !*passes)
+    return true;
+  const HlEngineOptions options = {
+      .passes = o->passes, .pipelines = o->pipelines, .target = target};
+  HlEngine *engine = hl_engine_new(cx, &options);
+  const bool ok = engine && hl_engine_run(engine, m, passes);
+  hl_engine_free(engine);
+  return ok;
+}
+
 // Compiles a copy of the module as it is and prices what comes out.
-static bool price(const Candidates *c, HlEgraphCandidate *out) {
+static bool price(const Candidates *c, const char *after, HlEgraphCandidate *out) {
   HlCx *cx = c->eg->cx;
   HlModule *copy = hl_clone(cx, c->eg->module);
-  if (!copy)
-    return false;
-  const HlEngineOptions options = {
-      .passes = c->options->passes, .pipelines = c->options->pipelines, .target = c->target};
-  HlEngine *engine = *c->pipeline ? hl_engine_new(cx, &options) : NULL;
-  bool ok = !*c->pipeline || (engine && hl_engine_run(engine, copy, c->pipeline));
+  bool ok = copy && run_passes(cx, c->options, c->target, copy, after) &&
+            run_passes(cx, c->options, c->target, copy, c->pipeline);
   if (ok)
     measure(c, copy, out);
   if (ok && !(out->seconds >= 0))
     ok = hl_error_kind(cx, HL_FAILED, (HlPos){0}, "the program '%s' cannot be measured", out->how);
-  hl_engine_free(engine);
   hl_module_free(copy);
   return ok;
 }
@@ -202,7 +211,7 @@ static bool add_candidate(Candidates *c, HlEgraphWay how, const char *name, doub
   if (ok && !is_known(c, hash)) {
     c->choice[k] = choice;
     c->hash[k] = hash;
-    ok = price(c, new_candidate(c, name, choice.price));
+    ok = price(c, NULL, new_candidate(c, name, choice.price));
   }
   hl_undo(c->eg->module, mark);
   c->report->price_s += hl_now() - start;
@@ -255,7 +264,69 @@ static bool is_better(const Candidates *c, const HlEgraphCandidate *a, int best)
          (a->seconds <= b->seconds * (1 + same) && a->work < b->work * (1 - same));
 }
 
-static bool choose(Candidates *c) {
+// Puts a candidate into the module.
+static bool put(const Candidates *c, int k) {
+  return !c->choice[k].node || eg_emit(c->eg, &c->choice[k]);
+}
+
+static int count_loops(const HlModule *m) {
+  int n = 0;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      n += inst->op == HL_OP_WHILE;
+  return n;
+}
+
+// The law of loops that no price tells the worth of: a short loop is its iterations one after another.
+static bool add_written_out(Candidates *c, int best) {
+  static const char passes[] = "call-inliner, while_loop_unroller";
+  HlCx *cx = c->eg->cx;
+  const int k = c->report->n_candidates;
+  if (count_loops(c->eg->module) == 0 || k == MOST_CANDIDATES)
+    return true;
+  const HlEditMark mark = hl_mark(c->eg->module);
+  HlModule *copy = put(c, best) ? hl_clone(cx, c->eg->module) : NULL;
+  bool ok = copy && run_passes(cx, c->options, c->target, copy, passes);
+  if (ok && count_loops(copy) < count_loops(c->eg->module)) {
+    c->choice[k] = c->choice[best];
+    c->after[k] = passes;
+    ok = price(c, passes, new_candidate(c, "loops written out", c->report->candidate[best].price));
+  }
+  hl_module_free(copy);
+  hl_undo(c->eg->module, mark);
+  return ok;
+}
+
+static int best_of(const Candidates *c) {
+  int best = 0;
+  for (int k = 1; k < c->report->n_candidates; k++)
+    if (is_better(c, &c->report->candidate[k], best))
+      best = k;
+  return best;
+}
+
+// What a measurement has chosen is measured again, in turns with the program as it was: what does not gain as much as it must then, too,
+// was chosen by chance.
+static bool confirm(Candidates *c, int *best) {
+  enum { TURNS = 5 };
+  HlEgraph *eg = c->eg;
+  double least[2] = {INFINITY, INFINITY};
+  bool ok = true;
+  for (int k = 0; ok && k < 2 * TURNS; k++) {
+    const int side = k % 2;
+    HlEgraphCandidate again = {.how = c->report->candidate[side ? *best : 0].how};
+    const HlEditMark mark = hl_mark(eg->module);
+    ok = (side == 0 || put(c, *best)) && price(c, side ? c->after[*best] : NULL, &again);
+    hl_undo(eg->module, mark);
+    least[side] = fmin(least[side], again.seconds);
+  }
+  if (ok && !(least[1] < least[0] * (1 - c->options->least_gain)))
+    *best = 0;
+  return ok;
+}
+
+// `after`: passes that are still to be run on what was put into the module.
+static bool choose(Candidates *c, const char **after) {
   HlEgraph *eg = c->eg;
   HlEgraphReport *report = c->report;
   if (c->options->extract == HL_EXTRACT_RANDOM) {
@@ -269,7 +340,7 @@ static bool choose(Candidates *c) {
   static const HlEgraphWay ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL,
                                      HL_EXTRACT_EXACT};
   const HlEgraphWay how = c->options->extract;
-  bool ok = price(c, first);  // with nothing between it and those it is measured beside
+  bool ok = price(c, NULL, first);  // with nothing between it and those it is measured beside
   for (int k = 0; ok && k < HL_COUNT_OF(ways); k++)
     if (how == HL_EXTRACT_ALL || how == ways[k])
       ok = add_candidate(c, ways[k], hl_egraph_way_name(ways[k]), prices);
@@ -279,12 +350,15 @@ static bool choose(Candidates *c) {
   first->price = price_before(eg, prices);  // by prices of loops as they are now
   for (int k = 0; k < report->n_candidates && !*c->pipeline && !c->options->measure; k++)
     report->candidate[k].seconds = report->candidate[k].price;
-  int best = 0;
-  for (int k = 1; ok && k < report->n_candidates; k++)
-    if (is_better(c, &report->candidate[k], best))
-      best = k;
+  int best = best_of(c);
+  if (ok && c->options->measure && *c->pipeline && how == HL_EXTRACT_ALL) {
+    ok = add_written_out(c, best) && (best == 0 || add_written_out(c, 0));
+    best = best_of(c);
+  }
+  ok = ok && (best == 0 || !c->options->measure || confirm(c, &best));
   report->candidate[best].taken = true;
-  return ok && (best == 0 || eg_emit(eg, &c->choice[best]));
+  *after = c->after[best];
+  return ok && put(c, best);
 }
 
 // --- All ---------------------------------------------------------------------------------------------------
@@ -310,7 +384,7 @@ static void describe(const HlEgraph *eg, const Rules *rules, HlEgraphReport *rep
 }
 
 static bool work(HlEgraph *eg, HlModule *m, const HlEgraphOptions *o, HlArena *arena,
-                 HlEgraphReport *report) {
+                 HlEgraphReport *report, const char **after) {
   Rules rules;
   if (!read_rules(eg->cx, arena, o, &rules) || !hl_egraph_add_module(eg, m))
     return false;
@@ -327,9 +401,7 @@ static bool work(HlEgraph *eg, HlModule *m, const HlEgraphOptions *o, HlArena *a
                   .target = rules.target,
                   .pipeline = o->passes ? pipeline_of(o) : "",
                   .report = report};
-  const bool ok = choose(&c);
-  report->after = hl_count_instructions(m);
-  return ok;
+  return choose(&c, after);
 }
 
 bool hl_saturate(HlCx *cx, HlModule *m, const HlEgraphOptions *options, HlArena *arena,
@@ -340,8 +412,12 @@ bool hl_saturate(HlCx *cx, HlModule *m, const HlEgraphOptions *options, HlArena 
   HlEgraph *eg = hl_egraph_new(cx);
   report = report ? report : &unread;
   *report = (HlEgraphReport){0};
-  const bool ok = work(eg, m, options ? options : &usual, arena ? arena : own, report);
+  const HlEgraphOptions *o = options ? options : &usual;
+  const char *after = NULL;
+  bool ok = work(eg, m, o, arena ? arena : own, report, &after);
   hl_egraph_free(eg);
+  ok = ok && run_passes(cx, o, o->target ? o->target : hl_target_find("cpu"), m, after);
+  report->after = hl_count_instructions(m);
   hl_arena_free(own);
   return ok;
 }

@@ -8,41 +8,58 @@
 #include "base/map.h"
 #include "rewrite/env/env.h"
 
-EnvChoices *env_choices_ref(EnvChoices *choices) {
-  if (choices)
-    atomic_fetch_add(&choices->refs, 1);
+static void give_back(void *choices, int64_t n) {
+  EnvChoices *c = choices;
+  if (atomic_fetch_sub(&c->refs, (int)n) != (int)n)
+    return;
+  hl_arena_free(c->arena);
+  base_free(c);
+}
+
+static void note_ref(const HlEnv *holder, EnvChoices *choices, int64_t change) {
+  if (base_is_new(holder->arena))
+    base_note_ref(choices, change, give_back);
+}
+
+EnvChoices *env_choices_ref(const HlEnv *holder, EnvChoices *choices) {
+  if (!choices)
+    return NULL;
+  atomic_fetch_add(&choices->refs, 1);
+  note_ref(holder, choices, 1);
   return choices;
 }
 
-void env_choices_unref(EnvChoices *choices) {
-  if (!choices || atomic_fetch_sub(&choices->refs, 1) > 1)
+void env_choices_unref(const HlEnv *holder, EnvChoices *choices) {
+  if (!choices)
     return;
-  hl_engine_free(choices->engine);
-  hl_arena_free(choices->arena);
+  note_ref(holder, choices, -1);
+  give_back(choices, 1);
+}
+
+void env_choices_give(const HlEnv *holder, EnvChoices *choices) {
+  base_give(choices, holder->arena);
+  base_arena_give(choices->arena, holder->arena);
 }
 
 // --- What it is worth ---------------------------------------------------------------------------
 
 typedef struct Prices {
-  HlArena *arena;
-  const HlModule *m;
-  const HlTarget *target;
-  HlCost *comps;
-  HlTimes times;
-  Map inst;  // by symbol of the name
+  const EnvPrices *of;
+  Map inst;  // by symbol of the name; empty until somebody asks
+  bool knows_names;
 } Prices;
 
-static void prices_begin(Prices *p, HlArena *arena, const HlModule *m, const HlTarget *target) {
-  *p = (Prices){.arena = arena, .m = m, .target = target, .inst.arena = arena};
-  p->comps = hl_cost_comps(arena, m);
-  p->times = hl_times(arena, m, target, p->comps);
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
+static void know_names(Prices *p) {
+  for (const HlComp *comp = p->of->m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
       map_add_ptr(&p->inst, map_key(inst->name), inst);
+  p->knows_names = true;
 }
 
-static const HlInst *find_inst(const Prices *p, const char *comp, const char *name) {
-  const HlSym *sym = hl_syms_find(p->m->syms, name, strlen(name));
+static const HlInst *find_inst(Prices *p, const char *comp, const char *name) {
+  const HlSym *sym = hl_syms_find(p->of->m->syms, name, strlen(name));
+  if (!p->knows_names)
+    know_names(p);
   MapWalk walk = map_walk(&p->inst, map_key(sym));
   for (const HlInst *inst; sym && (inst = map_next_ptr(&walk));)
     if (strcmp(inst->comp->name->text, comp) == 0)
@@ -71,7 +88,7 @@ static double reads_of(const HlInst *user, const HlInst *what) {
 
 // A producer goes into its user: of two kernels one is left, the value between them is neither written nor read; where somebody
 // else wants it, the producer stays beside.
-static double gain_of_pair(const Prices *p, const HlInst *user, const HlInst *with) {
+static double gain_of_pair(const EnvPrices *p, const HlInst *user, const HlInst *with) {
   const HlCost a = hl_cost_inst_by(with, p->comps), b = hl_cost_inst_by(user, p->comps);
   const EnvTraffic x = env_traffic(with, p->comps), y = env_traffic(user, p->comps);
   const double apart = env_time(&p->times, with) + env_time(&p->times, user);
@@ -88,14 +105,14 @@ static double gain_of_pair(const Prices *p, const HlInst *user, const HlInst *wi
   return apart - together - (stays ? env_time(&p->times, with) : 0);
 }
 
-static double gain_of(const Prices *p, const HlRewrite *r) {
+static double gain_of(Prices *p, const HlRewrite *r) {
   const HlInst *inst = *r->with ? find_inst(p, r->comp, r->inst) : NULL;
   const HlInst *with = inst ? find_inst(p, r->comp, r->with) : NULL;
   if (!with || inst->comp->is_fusion)
     return NAN;
   for (uint32_t k = 0; k < inst->n_operands; k++)
     if (inst->operands[k] == with)
-      return gain_of_pair(p, inst, with);
+      return gain_of_pair(p->of, inst, with);
   return NAN;
 }
 
@@ -123,7 +140,7 @@ static bool is_new(Map *seen, const HlRewrite *r) {
 }
 
 // The site of the instruction, made where it is met first.
-static int site_of(EnvChoices *c, Map *sites, const HlRewrite *r) {
+static int site_of(EnvChoices *c, Map *sites, const HlEnvChoice *r) {
   const uint64_t hash = text_hash(r->comp, text_hash(r->inst, 2));
   MapWalk walk = map_walk(sites, hash);
   for (uint64_t k; (k = map_next(&walk));)
@@ -150,13 +167,32 @@ static void put_in_order(EnvChoices *c) {
   }
 }
 
-static void list_rewrites(EnvChoices *c, const HlModule *m, const HlTarget *target) {
+// A text of the engine's, which does not live as long; many that follow each other are one.
+static const char *keep(EnvChoices *c, const char *text, const char *before, const char *kept) {
+  if (!text || !*text)
+    return "";
+  return text == before ? kept : hl_arena_strndup(c->arena, text, strlen(text));
+}
+
+static HlEnvChoice choice_of(EnvChoices *c, const HlRewrite *r, const HlRewrite *before) {
+  static const HlRewrite none = {0};
+  const HlEnvChoice *last = before ? &c->at[c->n - 1] : &(HlEnvChoice){0};
+  before = before ? before : &none;
+  return (HlEnvChoice){.pass = keep(c, r->pass, before->pass, last->pass),
+                       .rule = keep(c, r->rule, before->rule, last->rule),
+                       .comp = keep(c, r->comp, before->comp, last->comp),
+                       .inst = keep(c, r->inst, before->inst, last->inst),
+                       .with = keep(c, r->with, before->with, last->with),
+                       .before = keep(c, r->before, NULL, NULL),
+                       .after = keep(c, r->after, NULL, NULL)};
+}
+
+static void list_rewrites(EnvChoices *c, const HlEngine *engine, const EnvPrices *of) {
   int64_t n;
-  const HlRewrite *all = hl_engine_rewrites(c->engine, &n);
-  HlArena *scratch = hl_arena_new();
+  const HlRewrite *all = hl_engine_rewrites(engine, &n), *before = NULL;
+  HlArena *scratch = of->arena;
   Map seen = {.arena = scratch}, sites = {.arena = scratch};
-  Prices prices;
-  prices_begin(&prices, scratch, m, target);
+  Prices prices = {.of = of, .inst.arena = scratch};
   c->at = HL_ARRAY(c->arena, HlEnvChoice, n + 1);
   c->site = HL_ARRAY(c->arena, HlEnvSite, n + 1);
   int *options = HL_ARRAY(scratch, int, n + 1);
@@ -164,19 +200,13 @@ static void list_rewrites(EnvChoices *c, const HlModule *m, const HlTarget *targ
     const HlRewrite *r = &all[k];
     if (!is_new(&seen, r))
       continue;
-    const int site = site_of(c, &sites, r);
-    c->at[c->n++] = (HlEnvChoice){.pass = r->pass,
-                                  .rule = r->rule,
-                                  .comp = r->comp,
-                                  .inst = r->inst,
-                                  .with = r->with,
-                                  .before = r->before ? r->before : "",
-                                  .after = r->after ? r->after : "",
-                                  .site = site,
-                                  .option = ++options[site],
-                                  .gain = gain_of(&prices, r)};
+    HlEnvChoice choice = choice_of(c, r, before);
+    choice.site = site_of(c, &sites, &choice);
+    choice.option = ++options[choice.site];
+    choice.gain = gain_of(&prices, r);
+    c->at[c->n++] = choice;
+    before = r;
   }
-  hl_arena_free(scratch);
   put_in_order(c);
 }
 
@@ -211,22 +241,31 @@ static bool list_menu(HlCx *cx, HlEnv *env, EnvChoices *c) {
   return true;
 }
 
-EnvChoices *env_choices_find(HlCx *cx, HlEnv *env) {
-  HlArena *arena = hl_arena_new();
-  EnvChoices *c = HL_NEW(arena, EnvChoices);
-  c->arena = arena;
+// What a dry run builds and gives up is taken back at once: otherwise going back to a snapshot would do it again.
+static bool look_dry(HlCx *cx, HlEnv *env, const EnvPrices *prices, EnvChoices *c) {
+  const HlEditMark mark = hl_mark(env->m);
+  HlEngine *engine =
+      env_run(cx, env, env->m, env->options.choose, &(HlEngineOptions){.dry = true});
+  const bool ok = engine;
+  if (ok)
+    list_rewrites(c, engine, prices);
+  hl_engine_free(engine);
+  hl_undo(env->m, mark);
+  return ok;
+}
+
+EnvChoices *env_choices_find(HlCx *cx, HlEnv *env, const EnvPrices *prices) {
+  EnvChoices *c = base_alloc(sizeof *c);
+  c->arena = hl_arena_new();
   atomic_init(&c->refs, 1);
   bool ok = true;
   if (env->options.actions == HL_ENV_PASSES) {
     ok = list_menu(cx, env, c);
   } else {
-    c->engine = env_run(cx, env, env->m, env->options.choose, &(HlEngineOptions){.dry = true});
-    ok = c->engine;
-    if (ok)
-      list_rewrites(c, env->m, env->options.target ? env->options.target : hl_target_none());
+    ok = look_dry(cx, env, prices, c);
   }
   if (ok)
     return c;
-  env_choices_unref(c);
+  give_back(c, 1);
   return NULL;
 }

@@ -111,20 +111,30 @@ static HlEnvCosts costs_of_inst(const HlTimes *times, const HlEnvCosts *of, cons
                       .flops = hl_cost_inst_by(inst, times->comps).flops};
 }
 
-HlEnvCosts hl_env_costs_of(const HlModule *m, const HlTarget *target) {
+EnvPrices env_prices(HlArena *arena, const HlModule *m, const HlTarget *target) {
+  HlCost *comps = hl_cost_comps(arena, m);
+  return (EnvPrices){arena, m, target, comps, hl_times(arena, m, target, comps)};
+}
+
+HlEnvCosts env_costs_by(const EnvPrices *prices) {
   HlEnvCosts costs = {0};
-  HlArena *arena = hl_arena_new();
-  const HlCost *comps = hl_cost_comps(arena, m);
-  const HlTimes times = hl_times(arena, m, target, comps);
-  HlEnvCosts *of = HL_ARRAY(arena, HlEnvCosts, m->next_comp_id + 1);
+  const HlModule *m = prices->m;
+  HlEnvCosts *of = HL_ARRAY(prices->arena, HlEnvCosts, m->next_comp_id + 1);
   for (const HlComp *comp = m->first; comp; comp = comp->next)  // callees before callers
     for (const HlInst *inst = comp->first; inst && !comp->is_fusion; inst = inst->next) {
-      const HlEnvCosts one = costs_of_inst(&times, of, inst);
+      const HlEnvCosts one = costs_of_inst(&prices->times, of, inst);
       add(&of[comp->id], &one, 1);
     }
   if (m->entry)
     costs = of[m->entry->id];
   costs.instructions = (double)hl_count_instructions(m);
+  return costs;
+}
+
+HlEnvCosts hl_env_costs_of(const HlModule *m, const HlTarget *target) {
+  HlArena *arena = hl_arena_new();
+  const EnvPrices prices = env_prices(arena, m, target);
+  const HlEnvCosts costs = env_costs_by(&prices);
   hl_arena_free(arena);
   return costs;
 }
@@ -154,9 +164,22 @@ const HlEnvMetric *hl_env_metric_find(HlStr name) {
   return NULL;
 }
 
+const HlTarget *env_target_of(const HlEnv *env) {
+  return env->options.target ? env->options.target : hl_target_none();
+}
+
 bool env_judge(HlCx *cx, HlEnv *env, HlEnvCosts *costs, double *metric) {
-  const HlTarget *target = env->options.target ? env->options.target : hl_target_none();
-  *costs = hl_env_costs_of(env->m, target);
+  HlArena *arena = hl_cx_scratch(cx);
+  const HlMark mark = hl_arena_mark(arena);
+  const EnvPrices prices = env_prices(arena, env->m, env_target_of(env));
+  const bool ok = env_judge_by(cx, env, &prices, costs, metric);
+  hl_arena_release(arena, mark);
+  return ok;
+}
+
+bool env_judge_by(HlCx *cx, HlEnv *env, const EnvPrices *prices, HlEnvCosts *costs,
+                  double *metric) {
+  *costs = env_costs_by(prices);
   if (env->options.judge)
     return env->options.judge(cx, env->options.user, env->m, metric);
   *metric = env->metric->of(cx, env->m, costs);

@@ -79,11 +79,15 @@ int64_t env_make(HlCx *cx, HlEnv *env, const int *choices, int n) {
 
 // --- States -------------------------------------------------------------------------------------
 
+static bool tell_broken(HlCx *cx) {
+  return hl_error_kind(cx, HL_FAILED, (HlPos){0},
+                       "an earlier step of the environment was broken off: reset it");
+}
+
 // While a step is under way the module may be left halfway by what ends it.
 static bool begin(HlCx *cx, HlEnv *env) {
   if (env->broken)
-    return hl_error_kind(cx, HL_FAILED, (HlPos){0},
-                         "an earlier step of the environment was broken off: reset it");
+    return tell_broken(cx);
   env->broken = true;
   return true;
 }
@@ -95,27 +99,36 @@ static bool end(HlEnv *env, bool ok) {
 
 // Looks at the module as it is: all of `out` but what is of the game.
 static bool look(HlCx *cx, HlEnv *env, EnvState *out) {
-  if (!env_run_all(cx, env, env->m, env->options.pre) ||
-      !env_judge(cx, env, &out->costs, &out->metric))
+  if (!env_run_all(cx, env, env->m, env->options.pre))
     return false;
-  out->hash = hl_dag_hash(env->m);
-  out->choices = env_choices_find(cx, env);
+  HlArena *arena = hl_cx_scratch(cx);
+  const HlMark mark = hl_arena_mark(arena);
+  const EnvPrices prices = env_prices(arena, env->m, env_target_of(env));
+  if (env_judge_by(cx, env, &prices, &out->costs, &out->metric)) {
+    out->hash = hl_dag_hash(env->m);
+    out->choices = env_choices_find(cx, env, &prices);
+  }
+  hl_arena_release(arena, mark);
   return out->choices;
 }
 
+// Of a step that is broken off, or steps, the state is one of those before.
 static void put_state(HlEnv *env, EnvState state) {
-  env_choices_unref(env->state.choices);
+  EnvChoices *before = env->state.choices;
+  env_choices_give(env, state.choices);
   env->state = state;
+  env_choices_unref(env, before);
 }
 
 static void drop_snapshots(HlEnv *env, int left) {
   while (env->snapshots.n > left)
-    env_choices_unref(vec_pop(&env->snapshots).state.choices);
+    env_choices_unref(env, vec_pop(&env->snapshots).state.choices);
 }
 
 static bool start_game(HlCx *cx, HlEnv *env, uint64_t seed) {
   EnvState state = {.rng = {seed}};
   env->moves.n = env->chosen.n = 0;
+  hl_prepare_marks(env->m);  // what is made once is not made, and taken back, in every step
   env->start = hl_mark(env->m);
   if (!look(cx, env, &state))
     return false;
@@ -165,11 +178,24 @@ static bool check_metric(HlCx *cx, const HlEnv *env) {
   return false;
 }
 
-static void origin_unref(EnvOrigin *origin) {
-  if (!origin || atomic_fetch_sub(&origin->refs, 1) > 1)
+static void give_back_origin(void *of, int64_t n) {
+  EnvOrigin *origin = of;
+  if (atomic_fetch_sub(&origin->refs, (int)n) != (int)n)
     return;
   hl_module_free(origin->m);
   base_free(origin);
+}
+
+static void note_origin(HlEnv *env, int64_t change) {
+  if (base_is_new(env->arena))
+    base_note_ref(env->origin, change, give_back_origin);
+}
+
+static void origin_unref(HlEnv *env) {
+  if (!env->origin)
+    return;
+  note_origin(env, -1);
+  give_back_origin(env->origin, 1);
 }
 
 static bool make_origin(HlCx *cx, HlEnv *env, const HlModule *m) {
@@ -198,14 +224,20 @@ HlEnv *hl_env_new(HlCx *cx, const HlModule *m, const HlEnvOptions *options) {
 void hl_env_free(HlEnv *env) {
   if (!env)
     return;
+  base_drop(&env->m);
   drop_snapshots(env, 0);
-  env_choices_unref(env->state.choices);
+  env_choices_unref(env, env->state.choices);
   vec_free(&env->moves);
   vec_free(&env->chosen);
   vec_free(&env->snapshots);
   hl_module_free(env->m);
-  origin_unref(env->origin);
+  origin_unref(env);
   hl_arena_free(env->arena);
+}
+
+// A try that fails frees what was made in it.
+static void lose(void *at) {
+  *(HlModule **)at = NULL;
 }
 
 // A copy anew where the module is void, or was not there at the start.
@@ -216,6 +248,7 @@ bool hl_env_reset(HlCx *cx, HlEnv *env, uint64_t seed) {
   if (anew) {
     hl_module_free(env->m);
     env->m = NULL;
+    base_hold(&env->m, lose);
     env->m = hl_clone(cx, env->origin->m);
   } else {
     hl_undo(env->m, env->start);
@@ -266,7 +299,15 @@ HlRng *hl_env_rng(HlEnv *env) {
   return &env->state.rng;
 }
 
+bool hl_env_is_broken(const HlEnv *env) {
+  return env->broken;
+}
+
 HlModule *hl_env_result(HlCx *cx, const HlEnv *env, const char *last) {
+  if (env->broken) {
+    tell_broken(cx);
+    return NULL;
+  }
   HlModule *m = hl_clone(cx, env->m);
   HlEnv runs = {.options = env->options};
   if (m && last && !env_run_all(cx, &runs, m, last)) {
@@ -348,9 +389,10 @@ static bool end_step(HlCx *cx, HlEnv *env, EnvState *next, HlEnvStep *out) {
 }
 
 static int64_t run_own(HlCx *cx, HlEnv *env) {
-  const bool menu = env->options.actions == HL_ENV_PASSES;
+  const HlEnvOptions *o = &env->options;
+  const bool menu = o->actions == HL_ENV_PASSES && !*o->own;
   int64_t made = -1;
-  HlEngine *engine = env_run(cx, env, env->m, menu ? env->options.menu : env->options.own, NULL);
+  HlEngine *engine = env_run(cx, env, env->m, menu ? o->menu : o->own, NULL);
   if (engine)
     hl_engine_rewrites(engine, &made);
   hl_engine_free(engine);
@@ -393,7 +435,7 @@ bool hl_env_stop(HlCx *cx, HlEnv *env, HlEnvStep *out) {
   if (!may_apply(cx, env, NULL, 0) || !begin(cx, env))
     return false;
   EnvState next = env->state;
-  env_choices_ref(next.choices);
+  env_choices_ref(env, next.choices);
   out->reward = reward_of(env, next.metric, next.metric);
   note(env, next, NULL, 0, (EnvMove){.stop = true}, out);
   return end(env, true);
@@ -483,8 +525,10 @@ HlEnvMove hl_env_move(const HlEnv *env, int k) {
 // --- Snapshots, forks ---------------------------------------------------------------------------
 
 int hl_env_snapshot(HlEnv *env) {
+  if (env->broken)
+    return -1;
   EnvSnapshot snapshot = {hl_mark(env->m), env->state};
-  env_choices_ref(snapshot.state.choices);
+  env_choices_ref(env, snapshot.state.choices);
   vec_push_as(env->arena, &env->snapshots, snapshot);
   return env->snapshots.n - 1;
 }
@@ -502,7 +546,7 @@ bool hl_env_restore(HlCx *cx, HlEnv *env, int snapshot) {
   EnvSnapshot *at = &env->snapshots.at[snapshot];
   hl_undo(env->m, at->mark);
   at->mark = hl_mark(env->m);
-  env_choices_ref(at->state.choices);
+  env_choices_ref(env, at->state.choices);
   put_state(env, at->state);
   return end(env, true);
 }
@@ -517,12 +561,13 @@ bool hl_env_drop(HlCx *cx, HlEnv *env, int snapshot) {
 
 HlEnv *hl_env_fork(HlCx *cx, const HlEnv *env) {
   if (env->broken) {
-    hl_error_kind(cx, HL_FAILED, (HlPos){0}, "a step of the environment was broken off");
+    tell_broken(cx);
     return NULL;
   }
   HlEnv *fork = env_alloc(&env->options);
   fork->origin = env->origin;
   atomic_fetch_add(&env->origin->refs, 1);
+  note_origin(fork, 1);
   fork->is_fork = true;
   fork->m = hl_clone(cx, env->m);
   if (!fork->m) {
@@ -533,11 +578,12 @@ HlEnv *hl_env_fork(HlCx *cx, const HlEnv *env) {
   fork->first_hash = env->first_hash;
   fork->first_instructions = env->first_instructions;
   fork->state = env->state;
-  env_choices_ref(fork->state.choices);
+  env_choices_ref(fork, fork->state.choices);
   for (int k = 0; k < env->state.n_moves; k++)
     vec_push_as(fork->arena, &fork->moves, env->moves.at[k]);
   for (int k = 0; k < env->state.n_chosen; k++)
     vec_push_as(fork->arena, &fork->chosen, env->chosen.at[k]);
+  hl_prepare_marks(fork->m);
   fork->start = hl_mark(fork->m);
   return fork;
 }

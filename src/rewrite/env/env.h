@@ -12,16 +12,28 @@
 // What could be done in a state: never changed, shared by the state, its snapshots and forks.
 typedef struct EnvChoices {
   atomic_int refs;
-  HlArena *arena;  // of the lists; texts are the engine's
-  HlEngine *engine;
+  HlArena *arena;  // of the lists and texts
   HlEnvChoice *at;
   HlEnvSite *site;
   int n, n_sites;
 } EnvChoices;
-EnvChoices *env_choices_ref(EnvChoices *choices);
-void env_choices_unref(EnvChoices *choices);  // NULL is fine
+// Whoever holds a reference is an environment; one that is made in a try that fails is not there to give it back.
+EnvChoices *env_choices_ref(const HlEnv *holder, EnvChoices *choices);
+void env_choices_unref(const HlEnv *holder, EnvChoices *choices);  // NULL is fine
+// They become the environment's, which is to hold them: are as old as it.
+void env_choices_give(const HlEnv *holder, EnvChoices *choices);
+// Costs of the module as it is, in an arena: what costs and gains are counted with.
+typedef struct EnvPrices {
+  HlArena *arena;
+  const HlModule *m;
+  const HlTarget *target;
+  HlCost *comps;
+  HlTimes times;
+} EnvPrices;
+EnvPrices env_prices(HlArena *arena, const HlModule *m, const HlTarget *target);
+HlEnvCosts env_costs_by(const EnvPrices *prices);
 // What the state offers. NULL after reporting.
-EnvChoices *env_choices_find(HlCx *cx, HlEnv *env);
+EnvChoices *env_choices_find(HlCx *cx, HlEnv *env, const EnvPrices *prices);
 
 // A step, as it is remembered: its choices stand in `chosen` from `first` on.
 typedef struct EnvMove {
@@ -88,5 +100,7 @@ EnvTraffic env_traffic(const HlInst *inst, const HlCost *comps);
 double env_time(const HlTimes *times, const HlInst *inst);
 // The metric of the module as it is. False after reporting.
 bool env_judge(HlCx *cx, HlEnv *env, HlEnvCosts *costs, double *metric);
+bool env_judge_by(HlCx *cx, HlEnv *env, const EnvPrices *prices, HlEnvCosts *costs, double *metric);
+const HlTarget *env_target_of(const HlEnv *env);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "rewrite/env/observe.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -13,7 +14,7 @@
 void *observe_array(HlObserver *o, const char *name, const char *dtype, int width, int64_t n,
                     size_t bytes) {
   void *data = hl_arena_alloc(o->arena, bytes * (size_t)width * (size_t)n + 1);
-  vec_push(&o->arrays, ((HlArray){name, dtype, width, n, data}));
+  vec_push_as(o, &o->arrays, ((HlArray){name, dtype, width, n, data}));
   return data;
 }
 
@@ -44,7 +45,7 @@ static bool observe_hloenv(HlCx *cx, HlObserver *o, const HlModule *m, const HlT
     const char *name = strcmp(info->group, "graph") == 0
                            ? info->name
                            : hl_arena_printf(o->arena, "%s_%s", info->group, info->name);
-    vec_push(&o->arrays, ((HlArray){name, info->dtype, info->width, o->features.n[info->per],
+    vec_push_as(o, &o->arrays, ((HlArray){name, info->dtype, info->width, o->features.n[info->per],
                                     hl_feature_data(&o->features, k)}));
   }
   o->inst = o->features.inst;
@@ -190,16 +191,35 @@ void hl_observer_free(HlObserver *o) {
     return;
   vec_free(&o->arrays);
   hl_features_free(&o->features);
-  hl_arena_free(o->arena);
+  if (o->arena)
+    hl_arena_free(o->arena);
   base_free(o);
 }
 
-bool hl_observe(HlCx *cx, HlObserver *o, const HlModule *m, const HlTarget *target) {
-  hl_arena_free(o->arena);
-  o->arena = hl_arena_new();
+// A try that fails frees what was made in it.
+static void lose(void *kept) {
+  HlObserver *o = (HlObserver *)(void *)((char *)kept - offsetof(HlObserver, kept));
+  o->arena = NULL;
+  if (o->features.capacity != o->kept)
+    o->features = (HlFeatures){0};
   o->arrays.n = 0;
+  o->inst = NULL;
   o->n = 0;
-  return o->form->fill(cx, o, m, target);
+}
+
+bool hl_observe(HlCx *cx, HlObserver *o, const HlModule *m, const HlTarget *target) {
+  if (o->arena)
+    hl_arena_free(o->arena);
+  lose(&o->kept);
+  base_hold(&o->kept, lose);
+  o->arena = hl_arena_new();
+  const bool ok = o->form->fill(cx, o, m, target);
+  base_drop(&o->kept);
+  base_arena_give(o->arena, o);
+  if (o->features.block)
+    base_give(o->features.block, o);
+  o->kept = o->features.capacity;
+  return ok;
 }
 
 const HlArray *hl_observed(const HlObserver *o, int *n) {

@@ -15,6 +15,7 @@ struct HlObserver {
   const ObserveForm *form;
   HlArena *arena;  // of the arrays
   HlFeatures features;
+  size_t kept;  // the capacity of the block that is the observer's
   VEC(HlArray) arrays;
   const HlInst **inst;
   int64_t n;

@@ -27,9 +27,10 @@ static inline bool player_is_tired(const Player *p) {
 // more.
 bool player_better(const Player *p, const HlEnvCosts *costs, double metric, const HlEnvCosts *than,
                    double than_metric);
-// hl_env_try, counted, and hl_env_apply. A metric that is less than the state's, but not better, is told as infinite.
+// hl_env_try, counted, and hl_env_apply, too. A metric that is less than the state's, but not better, is told as infinite.
 bool player_try(Player *p, Picked picked, double *metric);
 bool player_apply(Player *p, Picked picked, HlEnvStep *out);
+bool player_apply_own(Player *p, HlEnvStep *out);  // hl_env_apply_own
 // All choices, those first that are thought to bring most; what nobody knows comes after what is worth something.
 Picked player_ranked(Player *p);
 // Of these, in their order, those that touch no instruction that one before them touches; with `worth`, only those that are
@@ -44,5 +45,6 @@ bool play_greedy(Player *p);
 bool play_beam(Player *p);
 bool play_anneal(Player *p);
 bool play_mcts(Player *p);
+bool play_evolve(Player *p);
 
 #endif

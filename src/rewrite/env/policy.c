@@ -46,6 +46,14 @@ bool player_apply(Player *p, Picked picked, HlEnvStep *out) {
   return true;
 }
 
+bool player_apply_own(Player *p, HlEnvStep *out) {
+  base_look();
+  if (!hl_env_apply_own(p->cx, p->env, out))
+    return false;
+  tell(p, hl_env_metric(p->env));
+  return true;
+}
+
 typedef struct Ranked {
   double gain;
   int k;
@@ -292,9 +300,21 @@ static bool watch_passes(Player *p, Picked *out) {
   return true;
 }
 
+// Of a menu the default order again and again, until it changes nothing.
+static bool play_own(Player *p) {
+  while (!hl_env_done(p->env) && !player_is_tired(p)) {
+    HlEnvStep step;
+    if (!player_apply_own(p, &step))
+      return false;
+    if (step.applied == 0 || step.repeated)
+      return true;
+  }
+  return true;
+}
+
 bool play_xla(Player *p) {
   if (is_menu(p))
-    return play_first(p);
+    return play_own(p);
   while (!hl_env_done(p->env) && !player_is_tired(p)) {
     const HlMark mark = hl_arena_mark(p->arena);
     Picked picked;
@@ -327,7 +347,8 @@ typedef struct Row {
   P(greedy, 2000, "what lowers the metric most, as long as anything does")                        \
   P(beam, 2000, "the same from the best few states at a time")                                    \
   P(anneal, 2000, "sets of choices that change by chance, worse ones taken less and less")        \
-  P(mcts, 2000, "games played to their ends by chance; those begun well are begun again")
+  P(mcts, 2000, "games played to their ends by chance; those begun well are begun again")         \
+  P(evolve, 4000, "sequences of choices cut, joined and changed by chance; the lowest stay")
 static const Row rows[] = {
 #define ROW(name, tries, meaning) {{#name, meaning}, play_##name, tries},
     POLICIES(ROW)

@@ -94,6 +94,8 @@ static bool read_args(RuleReader *r, RuleTerm *term, HlStr name, bool left) {
     if (!(term->arg[k] = read_term(r, left)))
       return false;
   }
+  if (term->op == HL_OP_SELECT && term->arg[0]->kind == TERM_VAR)
+    r->rule->is_pred[term->arg[0]->var] = true;
   return takes(r, ")") || wanted(r, "')'");
 }
 
@@ -232,9 +234,28 @@ HlInst *rule_build(const RuleTerm *term, HlBuild *b, HlInst *const *vars, HlInst
   return hl_b_op(b, term->op, NULL, term->n, args, 0, NULL, 0, NULL);
 }
 
+// Values are as they were when the law was tried: of one shape, and of a type for which it holds.
+static bool is_tried(const TextRule *rule, HlInst *const *vars, const HlInst *inst) {
+  HlDtype dtype = rule->n_vars > 0 ? HL_NO_DTYPE : inst->shape->dtype;
+  for (int k = 0; k < rule->n_vars; k++) {
+    const HlShape *shape = vars[k]->shape;
+    if (shape->rank != inst->shape->rank ||
+        (shape->rank > 0 &&
+         memcmp(shape->dim, inst->shape->dim, sizeof *shape->dim * (size_t)shape->rank) != 0))
+      return false;
+    if (rule->is_pred[k] ? shape->dtype != HL_PRED
+                         : dtype != HL_NO_DTYPE && shape->dtype != dtype)
+      return false;
+    if (!rule->is_pred[k])
+      dtype = shape->dtype;
+  }
+  return rule->holds >> (dtype == HL_NO_DTYPE ? HL_PRED : dtype) & 1;
+}
+
 HlInst *rule_apply(const TextRule *rule, HlBuild *b, HlInst *inst) {
   HlInst *vars[RULE_VARS] = {NULL};
-  if (!hl_shape_is_array(inst->shape) || !match(rule, rule->from, inst, vars))
+  if (!hl_shape_is_array(inst->shape) || !match(rule, rule->from, inst, vars) ||
+      !is_tried(rule, vars, inst))
     return NULL;
   HlInst *by = rule_build(rule->to, b, vars, inst);
   return by && hl_shape_compatible(by->shape, inst->shape) ? by : NULL;

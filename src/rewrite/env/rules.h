@@ -28,6 +28,8 @@ typedef struct TextRule {
   int n_vars;
   HlStr var[RULE_VARS];
   uint32_t wants[RULE_VARS];  // any of these kinds; 0: all
+  bool is_pred[RULE_VARS];    // what a select asks; all others are of one type
+  uint64_t holds;             // for which of these the law was tried and holds: a bit of each HlDtype
   bool inexact;
 } TextRule;
 
@@ -43,7 +45,7 @@ uint32_t rule_kind_of(HlDtype dtype);
 HlInst *rule_apply(const TextRule *rule, HlBuild *b, HlInst *inst);
 // A side with these values for the variables; NULL: it cannot be built, perhaps after reporting.
 HlInst *rule_build(const RuleTerm *term, HlBuild *b, HlInst *const *vars, HlInst *like);
-// rules_test.c: whether the law holds. False after reporting.
-bool rule_holds(HlCx *cx, const TextRule *rule);
+// rules_test.c: whether the law holds, and for which types. False after reporting.
+bool rule_holds(HlCx *cx, TextRule *rule);
 
 #endif

@@ -16,6 +16,7 @@
 #include "tool/diff/diff.h"
 
 typedef struct Norm {
+  HlCx *cx;
   HlArena *arena;
   HlModule *m;
   uint64_t *comp_hash;    // by id of the old computations
@@ -233,6 +234,9 @@ static void copy_comp(Norm *n, HlComp *from) {
     const HlInst *old = n->order[from->id][k];
     made[old->id] = copy_inst(n, to, old, made);
   }
+  const int n_diags = hl_cx_n_diags(n->cx);
+  hl_finish_params(n->cx, to);  // they may come in any order
+  hl_cx_forget(n->cx, n_diags);  // what is wrong with them was so before
   if (from->root)
     hl_set_root(to, made[from->root->id]);
   hl_comp_set_thread(to, from->execution_thread);
@@ -303,7 +307,7 @@ HlModule *hl_normalize(HlCx *cx, const HlModule *m) {
   if (!out)
     return NULL;
   HlArena *arena = hl_arena_new();
-  Norm n = {.arena = arena, .m = out, .functions = {.arena = arena}, .channels = {.arena = arena}};
+  Norm n = {.cx = cx, .arena = arena, .m = out, .functions = {.arena = arena}, .channels = {.arena = arena}};
   const uint32_t n_old = out->n_comps, n_ids = out->next_comp_id;
   n.comp_hash = HL_ARRAY(arena, uint64_t, n_ids + 1);
   n.made = HL_ARRAY(arena, HlComp *, n_ids + 1);

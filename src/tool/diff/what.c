@@ -159,14 +159,63 @@ static void put_metadata(HlBuf *out, const HlModule *m, const HlMetadata *meta) 
     hl_buf_printf(out, " %.*s:%" PRId64, (int)at.file.n, at.file.at, at.line);
 }
 
+static HlStr name_of(const HlSym *const *names, int n, int32_t id) {
+  return text_of(id > 0 && id <= n ? names[id - 1] : NULL);
+}
+
+static bool location_equal(const HlFrames *f, int32_t x, const HlFrames *g, int32_t y) {
+  static const HlFileLocation nowhere = {0};
+  const HlFileLocation *a = x > 0 && x <= f->n_locations ? &f->locations[x - 1] : &nowhere;
+  const HlFileLocation *b = y > 0 && y <= g->n_locations ? &g->locations[y - 1] : &nowhere;
+  return a->line == b->line && a->column == b->column && a->end_line == b->end_line &&
+         a->end_column == b->end_column &&
+         hl_str_equal(name_of(f->file_names, f->n_file_names, a->file_name_id),
+                      name_of(g->file_names, g->n_file_names, b->file_name_id)) &&
+         hl_str_equal(name_of(f->function_names, f->n_function_names, a->function_name_id),
+                      name_of(g->function_names, g->n_function_names, b->function_name_id));
+}
+
+// Frame by frame, as far as tables go that nobody has checked.
+static bool stack_equal(const HlFrames *f, int32_t x, const HlFrames *g, int32_t y) {
+  for (int k = 0; k <= f->n_frames && x > 0 && x <= f->n_frames && y > 0 && y <= g->n_frames; k++) {
+    if (!location_equal(f, f->frames[x - 1].file_location_id, g, g->frames[y - 1].file_location_id))
+      return false;
+    x = f->frames[x - 1].parent_frame_id;
+    y = g->frames[y - 1].parent_frame_id;
+  }
+  return (x > 0 && x <= f->n_frames) == (y > 0 && y <= g->n_frames);
+}
+
+// Where one has its stack in tables and the other its line written out, the line counts.
+static bool place_equal(const HlInst *a, const HlMetadata *x, const HlInst *b,
+                        const HlMetadata *y) {
+  const HlModule *m = a->comp->module, *n = b->comp->module;
+  const Place from = source_of(m, x), to = source_of(n, y);
+  if (!hl_str_equal(from.file, to.file) || from.line != to.line)
+    return false;
+  if (x->stack_frame_id > 0 && y->stack_frame_id > 0)
+    return stack_equal(&m->frames, x->stack_frame_id, &n->frames, y->stack_frame_id);
+  return x->stack_frame_id > 0 || y->stack_frame_id > 0 ||
+         (x->source_end_line == y->source_end_line && x->source_column == y->source_column &&
+          x->source_end_column == y->source_end_column);
+}
+
+static bool said_equal(const HlInst *a, const HlInst *b, HlAttrKey key) {
+  const HlAttr *x = hl_attr(a, key), *y = hl_attr(b, key);
+  return x && y ? hl_attr_equal(x, y) : x == y;
+}
+
 static bool metadata_equal(const HlInst *a, const HlInst *b) {
   const HlMetadata *x = hl_metadata(a), *y = hl_metadata(b);
+  if (!said_equal(a, b, HL_A_ORIGIN) || !said_equal(a, b, HL_A_STATISTICS))
+    return false;
   if (!x || !y)
     return !x && !y;
-  const Place from = source_of(a->comp->module, x), to = source_of(b->comp->module, y);
   return hl_str_equal(text_of(x->op_name), text_of(y->op_name)) &&
          hl_str_equal(text_of(x->op_type), text_of(y->op_type)) &&
-         hl_str_equal(from.file, to.file) && from.line == to.line;
+         hl_str_equal(text_of(x->deduplicated_name), text_of(y->deduplicated_name)) &&
+         hl_str_equal(text_of(x->scheduling_name), text_of(y->scheduling_name)) &&
+         hl_str_equal(text_of(x->payload), text_of(y->payload)) && place_equal(a, x, b, y);
 }
 
 // --- In words -------------------------------------------------------------------------------------
@@ -276,6 +325,21 @@ static void put_shapes(HlBuf *out, const HlInst *a, const HlInst *b, uint32_t wh
   hl_buf_free(&y);
 }
 
+// What differs may be none of what is shown of metadata: then that is said.
+static void put_metadata_of_both(HlBuf *detail, const HlInst *a, const HlInst *b) {
+  HlBuf x = {0}, y = {0};
+  put_metadata(&x, a->comp->module, hl_metadata(a));
+  put_metadata(&y, b->comp->module, hl_metadata(b));
+  begin(detail, "metadata");
+  hl_buf_puts(detail, x.at);
+  if (strcmp(x.at, y.at) == 0)
+    hl_buf_puts(detail, ": another stack, column, origin or note");
+  else
+    hl_buf_printf(detail, " -> %s", y.at);
+  hl_buf_free(&x);
+  hl_buf_free(&y);
+}
+
 static int n_preds(const HlInst *inst) {
   return inst->control ? inst->control->n_preds : 0;
 }
@@ -309,10 +373,7 @@ uint32_t diff_what(const HlInst *a, const HlInst *b, uint32_t ignore, HlBuf *det
               HL_DIFF_CHANNELS))
     put_attrs(detail, a, b, keys);
   if (what & HL_DIFF_METADATA) {
-    begin(detail, "metadata");
-    put_metadata(detail, a->comp->module, hl_metadata(a));
-    hl_buf_puts(detail, " -> ");
-    put_metadata(detail, b->comp->module, hl_metadata(b));
+    put_metadata_of_both(detail, a, b);
   }
   if (what & HL_DIFF_CONTROL) {
     begin(detail, "control predecessors");

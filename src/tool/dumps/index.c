@@ -211,6 +211,8 @@ static bool prepare(HlCx *cx, HlIndex *index, bool anew) {
   // one, the database goes on with what it can.
   int64_t ignored;
   const int n = hl_cx_n_diags(cx);
+  if (!is_current(cx, index, &current))  // nothing is done to another's database
+    return false;
   if (!sql_number(cx, index->db, "PRAGMA journal_mode = WAL", 0, &ignored)) {
     if (sql_why(index->db) != SQL_WHY_BUSY)
       return false;
@@ -297,8 +299,20 @@ static bool open_still(HlCx *cx, HlIndex *index, const char *path, int n_diags) 
   return false;
 }
 
-// Opens the database at a path; a damaged one is made anew. On failure what was reported stays, and *why says what it was.
-static bool open_at(HlCx *cx, HlIndex *index, const char *path, bool anew, SqlWhy *why) {
+// Whether a file, damaged or not, was a database.
+static bool was_database(const char *path) {
+  static const char magic[] = "SQLite format 3";
+  char head[sizeof magic] = "";
+  FILE *file = fopen(path, "rb");
+  const size_t n = file ? fread(head, 1, sizeof head, file) : 0;
+  if (file)
+    fclose(file);
+  return n == 0 || (n == sizeof head && memcmp(head, magic, sizeof head) == 0);
+}
+
+// Opens the database at a path; a damaged one is made anew, but no file of somebody's that never was one. On failure what was reported stays, and *why says what it was.
+static bool open_at(HlCx *cx, HlIndex *index, const char *path, bool is_given, bool anew,
+                    SqlWhy *why) {
   for (int turn = 0; turn < 2; turn++) {
     const int n = hl_cx_n_diags(cx);
     index->path = path;
@@ -315,6 +329,8 @@ static bool open_at(HlCx *cx, HlIndex *index, const char *path, bool anew, SqlWh
     if (*why != SQL_WHY_DAMAGED || turn > 0)
       return false;
     hl_cx_forget(cx, n);
+    if (is_given && !was_database(path))
+      return hl_error(cx, (HlPos){0}, "%s is no index but another file: it stays as it is", path);
     hl_warn(cx, (HlPos){0}, "the index %s was damaged; it is made anew", path);
     forget_files(path);
   }
@@ -327,7 +343,7 @@ static bool open_somewhere(HlCx *cx, HlIndex *index, bool anew) {
   SqlWhy why = SQL_WHY_CANNOT_OPEN;
   index->shown = hl_arena_printf(index->arena, "%s/hilo-index.db", index->directory);
   index->is_beside = true;
-  if (may_write(index->real, beside) && open_at(cx, index, beside, anew, &why))
+  if (may_write(index->real, beside) && open_at(cx, index, beside, false, anew, &why))
     return true;
   index->shown = NULL;
   index->is_beside = false;
@@ -335,14 +351,14 @@ static bool open_somewhere(HlCx *cx, HlIndex *index, bool anew) {
     return false;
   hl_cx_forget(cx, n);
   const char *cached = in_cache(index->arena, index->real);
-  if (cached && open_at(cx, index, cached, anew, &why))
+  if (cached && open_at(cx, index, cached, false, anew, &why))
     return true;
   if (cached && why != SQL_WHY_CANNOT_OPEN)
     return false;
   hl_cx_forget(cx, n);
   hl_warn(cx, (HlPos){0}, "neither %s nor a cache can be written: the index is not kept",
           index->directory);
-  return open_at(cx, index, "", false, &why);
+  return open_at(cx, index, "", false, false, &why);
 }
 
 HlIndex *hl_index_open(HlCx *cx, const char *directory, const HlIndexOptions *options) {
@@ -364,7 +380,7 @@ HlIndex *hl_index_open(HlCx *cx, const char *directory, const HlIndexOptions *op
   index->directory = hl_arena_strndup(arena, directory, strlen(directory));
   index->real = hl_arena_strndup(arena, real, strlen(real));
   SqlWhy why;
-  if (options->path ? open_at(cx, index, options->path, options->anew, &why)
+  if (options->path ? open_at(cx, index, options->path, true, options->anew, &why)
                     : open_somewhere(cx, index, options->anew))
     return index;
   hl_index_free(index);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "cpu/pool/pool.h"
@@ -34,6 +35,7 @@ struct HlBatch {
   pthread_cond_t to_do, done;
   Queue todo, ready;
   int asked;  // that are not received yet
+  pid_t process;  // whose threads they are: a child of fork() has none
   bool ends;
   bool has_locks;
 };
@@ -51,6 +53,11 @@ static int queue_take(Queue *q) {
 
 // --- One step ---------------------------------------------------------------------------------------
 
+// The lower half stands first.
+static uint64_t seed_of(const Slot *s) {
+  return (uint32_t)s->action[0] | (s->n < -1 ? (uint64_t)(uint32_t)s->action[1] << 32 : 0);
+}
+
 static bool try_step(HlCx *cx, void *user) {
   Slot *s = user;
   const bool failed = s->error != NULL;
@@ -58,7 +65,7 @@ static bool try_step(HlCx *cx, void *user) {
   if (s->n >= 0 && !failed && !hl_env_done(s->env))
     return s->n == 0 ? hl_env_apply(cx, s->env, NULL, 0, &s->out.step)
                      : hl_env_step(cx, s->env, s->action, s->n, &s->out.step);
-  const uint64_t seed = s->n < 0 ? (uint64_t)s->action[0] : hl_rng_u64(hl_env_rng(s->env));
+  const uint64_t seed = s->n < 0 ? seed_of(s) : hl_rng_u64(hl_env_rng(s->env));
   s->out.is_reset = true;
   return hl_env_reset(cx, s->env, seed);
 }
@@ -100,7 +107,7 @@ static void *run_thread(void *user) {
     work_on(&b->slot[k]);
     pthread_mutex_lock(&b->lock);
     queue_put(&b->ready, k);
-    pthread_cond_signal(&b->done);
+    pthread_cond_broadcast(&b->done);
   }
   pthread_mutex_unlock(&b->lock);
   return NULL;
@@ -146,6 +153,7 @@ HlBatch *hl_batch_new(HlCx *cx, const HlEnv *env, int n, const HlBatchOptions *o
   }
   HlBatch *b = base_alloc(sizeof *b);
   b->n = n;
+  b->process = getpid();
   b->slot = base_alloc_as(b, sizeof *b->slot * (size_t)n);
   b->thread = base_alloc_as(b, sizeof *b->thread * (size_t)threads);
   b->todo = (Queue){.at = base_alloc_as(b, sizeof(int) * (size_t)n), .room = n};
@@ -171,7 +179,8 @@ static void end_threads(HlBatch *b) {
 }
 
 void hl_batch_free(HlBatch *b) {
-  if (!b)
+  // What a child of fork() has is a picture of work under way, which nobody will end.
+  if (!b || b->process != getpid())
     return;
   end_threads(b);
   for (int k = 0; k < b->n; k++) {
@@ -195,7 +204,7 @@ int hl_batch_size(const HlBatch *b) {
 }
 
 static void copy_action(Slot *s, const int *action, int n) {
-  const int count = n < 0 ? 1 : n;
+  const int count = n < 0 ? -n : n;
   if (count > s->room) {
     s->action = base_realloc_as(s->batch, s->action, sizeof(int) * (size_t)count);
     s->room = count;
@@ -208,29 +217,47 @@ static void copy_action(Slot *s, const int *action, int n) {
 bool hl_batch_send(HlCx *cx, HlBatch *b, int env, const int *action, int n) {
   if (env < 0 || env >= b->n)
     return hl_error(cx, (HlPos){0}, "there is no environment %d: there are %d", env, b->n);
+  if (n < -2)
+    return hl_error(cx, (HlPos){0}, "a seed is one number or two, but %d were given", -n);
+  if (b->process != getpid())
+    return hl_error_kind(cx, HL_FAILED, (HlPos){0},
+                         "the batch's threads are of the process that made it");
   Slot *s = &b->slot[env];
-  if (s->under_way)
-    return hl_error(cx, (HlPos){0}, "environment %d has not been received yet", env);
-  copy_action(s, action, n);
-  s->under_way = true;
   pthread_mutex_lock(&b->lock);
-  b->asked++;
-  queue_put(&b->todo, env);
-  pthread_cond_signal(&b->to_do);
+  const bool waits = !s->under_way;
+  if (waits) {
+    s->under_way = true;
+    copy_action(s, action, n);
+    b->asked++;
+    queue_put(&b->todo, env);
+    pthread_cond_signal(&b->to_do);
+  }
   pthread_mutex_unlock(&b->lock);
-  return true;
+  return waits || hl_error(cx, (HlPos){0}, "environment %d has not been received yet", env);
+}
+
+bool hl_batch_is_under_way(HlBatch *b, int env) {
+  if (b->process != getpid())
+    return true;
+  pthread_mutex_lock(&b->lock);
+  const bool is = b->slot[env].under_way;
+  pthread_mutex_unlock(&b->lock);
+  return is;
 }
 
 int hl_batch_receive(HlBatch *b, int most, int *envs) {
+  if (most <= 0 || b->process != getpid())
+    return 0;
   pthread_mutex_lock(&b->lock);
-  const int wanted = most < b->asked ? most : b->asked;
-  while (b->ready.n < wanted)
+  int wanted;
+  while (b->ready.n < (wanted = most < b->asked ? most : b->asked))
     pthread_cond_wait(&b->done, &b->lock);
   for (int k = 0; k < wanted; k++) {
     envs[k] = queue_take(&b->ready);
     b->slot[envs[k]].under_way = false;
   }
   b->asked -= wanted;
+  pthread_cond_broadcast(&b->done);  // another who waits may have less to wait for
   pthread_mutex_unlock(&b->lock);
   return wanted;
 }

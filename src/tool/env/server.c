@@ -1,7 +1,9 @@
 // tool/env/server.c: environments by lines of JSON: what is asked, and the answers.
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,9 +36,29 @@ static const char *text_of(const Question *q, const char *key) {
   return json_string_value(json_object_get(q->root, key));
 }
 
-static int64_t int_of(const Question *q, const char *key, int64_t usual) {
+// A whole number of a question, the usual one where it is not there. False after reporting.
+static bool int_of(const Question *q, const char *key, int64_t usual, int64_t least, int64_t most,
+                   int64_t *out) {
   const json_t *value = json_object_get(q->root, key);
-  return json_is_integer(value) ? json_integer_value(value) : usual;
+  *out = value ? json_integer_value(value) : usual;
+  if (!value || (json_is_integer(value) && *out >= least && *out <= most))
+    return true;
+  return hl_error(q->cx, (HlPos){0}, "\"%s\" is a whole number from %" PRId64 " to %" PRId64, key,
+                  least, most);
+}
+
+static bool count_of(const Question *q, const char *key, int *out) {
+  int64_t value;
+  const bool ok = int_of(q, key, 0, 0, INT32_MAX, &value);
+  *out = (int)value;
+  return ok;
+}
+
+static bool seed_of(const Question *q, uint64_t *out) {
+  int64_t value;
+  const bool ok = int_of(q, "seed", 0, INT64_MIN, INT64_MAX, &value);
+  *out = (uint64_t)value;
+  return ok;
 }
 
 static const char *keep(HlArena *arena, const char *text) {
@@ -82,7 +104,7 @@ static void forget(HlEnvServer *s) {
 }
 
 static bool no_such(const Question *q, const char *what, const char *word) {
-  return hl_error(q->cx, (HlPos){0}, "there is no %s '%s'", what, word);
+  return hl_error(q->cx, (HlPos){0}, "there is no %s '%.100s'", what, word);
 }
 
 static bool read_words(const Question *q, HlEnvSetting *s, HlArena *arena) {
@@ -116,12 +138,13 @@ static bool read_setting(const Question *q, HlEnvServer *s) {
   if (!read_words(q, to, s->arena))
     return false;
   to->first = keep(s->arena, text_of(q, "first"));
+  to->pre = keep(s->arena, text_of(q, "pre"));
   to->choose = keep(s->arena, text_of(q, "choose"));
   to->post = keep(s->arena, text_of(q, "after"));
   to->menu = keep(s->arena, text_of(q, "menu"));
   to->metric = keep(s->arena, text_of(q, "metric"));
-  to->max_steps = (int)int_of(q, "max_steps", 0);
-  to->seed = (uint64_t)int_of(q, "seed", 0);
+  if (!count_of(q, "max_steps", &to->max_steps) || !seed_of(q, &to->seed))
+    return false;
   to->target = target ? hl_target_load(q->cx, s->arena, target) : NULL;
   return (!target || to->target) && read_rules(q, s);
 }
@@ -131,6 +154,10 @@ static bool load_program(const Question *q, HlEnvServer *s) {
   const char *which = text_of(q, "module");
   if (!path && !text)
     return hl_error(q->cx, (HlPos){0}, "'load' wants a \"program\" (a path) or a \"text\"");
+  if (path && strcmp(path, "-") == 0)
+    return hl_error(q->cx, (HlPos){0}, "standard input is for questions: give a path or a \"text\"");
+  if (path && text)
+    return hl_error(q->cx, (HlPos){0}, "'load' wants a \"program\" or a \"text\", not both");
   HlSource *source = path ? NULL : hl_source_new("<text>", text, strlen(text), false);
   const HlLoadOptions how = {.verify = true};
   const bool ok = path ? hl_load(q->cx, path, &how, &s->file)
@@ -149,15 +176,21 @@ static bool load_program(const Question *q, HlEnvServer *s) {
                           s->file.n);
 }
 
+// A try that fails frees what was made in it.
+static void lose(void *env) {
+  HlEnvServer *s = (HlEnvServer *)(void *)((char *)env - offsetof(HlEnvServer, env));
+  *s = (HlEnvServer){0};
+}
+
 static bool op_load(Question *q) {
   HlEnvServer *s = q->server;
   forget(s);
-  if (read_setting(q, s) && load_program(q, s) &&
-      (s->env = hl_env_open(q->cx, s->m, &s->setting))) {
+  base_hold(&s->env, lose);
+  const bool ok = read_setting(q, s) && load_program(q, s) &&
+                  (s->env = hl_env_open(q->cx, s->m, &s->setting));
+  if (ok)
     put_state(q);
-    return true;
-  }
-  return false;
+  return ok;
 }
 
 // --- Choices ------------------------------------------------------------------------------------------
@@ -189,7 +222,9 @@ static void put_choice(HlBuf *out, const HlEnvChoice *choice, int number, bool t
 static bool op_choices(Question *q) {
   int n;
   const HlEnvChoice *choices = hl_env_choices(q->server->env, &n);
-  const int64_t from = int_of(q, "from", 0), most = int_of(q, "most", 20);
+  int64_t from, most;
+  if (!int_of(q, "from", 0, 0, INT32_MAX, &from) || !int_of(q, "most", 20, 0, INT32_MAX, &most))
+    return false;
   const char *by = text_of(q, "by");
   if (by && strcmp(by, "gain") != 0 && strcmp(by, "number") != 0)
     return hl_error(q->cx, (HlPos){0}, "choices are sorted by \"number\" or by \"gain\", not by \"%s\"", by);
@@ -200,7 +235,7 @@ static bool op_choices(Question *q) {
   if (n > 1 && by && *by == 'g')
     qsort(ranked, (size_t)n, sizeof *ranked, by_gain);
   json_open(q->out, "choices", '[');
-  for (int64_t k = from < 0 ? 0 : from; k < n && k - from < most; k++)
+  for (int64_t k = from; k < n && k - from < most; k++)
     put_choice(q->out, &choices[ranked[k].k], ranked[k].k,
                !json_is_false(json_object_get(q->root, "texts")));
   json_close(q->out, ']');
@@ -281,7 +316,8 @@ static bool op_state(Question *q) {
 }
 
 static bool op_reset(Question *q) {
-  const bool ok = hl_env_reset(q->cx, q->server->env, (uint64_t)int_of(q, "seed", 0));
+  uint64_t seed;
+  const bool ok = seed_of(q, &seed) && hl_env_reset(q->cx, q->server->env, seed);
   if (ok)
     put_state(q);
   return ok;
@@ -301,7 +337,9 @@ static bool op_snapshot(Question *q) {
 }
 
 static bool op_restore(Question *q) {
-  const bool ok = hl_env_restore(q->cx, q->server->env, (int)int_of(q, "snapshot", -1));
+  int64_t snapshot;
+  const bool ok = int_of(q, "snapshot", -1, 0, INT32_MAX, &snapshot) &&
+                  hl_env_restore(q->cx, q->server->env, (int)snapshot);
   if (ok)
     put_state(q);
   return ok;
@@ -310,12 +348,14 @@ static bool op_restore(Question *q) {
 static bool op_play(Question *q) {
   const char *name = text_of(q, "policy");
   const HlPolicy *policy = hl_policy_find(hl_str(name ? name : "greedy"));
-  const HlPolicyOptions options = {.seed = (uint64_t)int_of(q, "seed", 0),
-                                   .tries = int_of(q, "tries", 0),
-                                   .width = (int)int_of(q, "width", 0)};
+  HlPolicyOptions options = {0};
   HlPolicyReport report;
   if (!policy)
     return no_such(q, "policy", name);
+  if (!seed_of(q, &options.seed) || !count_of(q, "width", &options.width) ||
+      !count_of(q, "depth", &options.depth) ||
+      !int_of(q, "tries", 0, 0, INT64_MAX, &options.tries))
+    return false;
   if (!hl_policy_play(q->cx, q->server->env, policy, &options, &report))
     return false;
   json_int(q->out, "tries", report.tries);
@@ -342,8 +382,8 @@ static bool op_record(Question *q) {
 
 static bool op_validate(Question *q) {
   HlValidated v;
-  const HlValidateOptions options = {.inputs = (int)int_of(q, "inputs", 0)};
-  if (!hl_validate(q->cx, q->server->m, hl_env_module(q->server->env), &options, &v))
+  HlValidateOptions options = {0};
+  if (!count_of(q, "inputs", &options.inputs) || !seed_of(q, &options.seed) || !hl_validate(q->cx, q->server->m, hl_env_module(q->server->env), &options, &v))
     return false;
   json_bool(q->out, "equal", v.equal);
   json_int(q->out, "inputs", v.inputs);
@@ -366,27 +406,31 @@ static void put_rows(HlBuf *out, const char *name, const char *meaning) {
 
 static bool op_help(Question *q);
 
+// Fields that a question may have: $ a text, # a whole number, ? true or false, [ a list.
 static const struct {
   const char *name, *meaning;
   bool (*run)(Question *q);
   bool loaded;  // only with a program
+  const char *fields;
 } ops[] = {
-    {"help", "what can be asked, environments, policies and metrics", op_help, false},
-    {"load", "begins with \"program\" (a path) or \"text\"; \"env\", \"metric\", \"target\", \"rules\" (a text), ... as hilo rewrite has them", op_load, false},
-    {"state", "what the state costs", op_state, true},
-    {"choices", "what can be chosen: \"most\" of them \"from\" a number, \"by\" number or gain", op_choices, true},
-    {"step", "makes the choices \"choose\", a list of numbers", op_step, true},
-    {"try", "what they would cost; the state stays", op_try, true},
-    {"passes", "what the passes would come to by themselves", op_passes, true},
-    {"stop", "ends the game", op_stop, true},
-    {"reset", "begins another game; \"seed\"", op_reset, true},
-    {"snapshot", "gives the state a number", op_snapshot, true},
-    {"restore", "goes back to a \"snapshot\"", op_restore, true},
-    {"play", "lets a \"policy\" play from here; \"tries\", \"width\", \"seed\"", op_play, true},
-    {"module", "the module as text", op_module, true},
-    {"record", "writes the game to \"path\", for hilo replay", op_record, true},
-    {"validate", "compares results with those of the first state, on \"inputs\" inputs", op_validate, true},
-    {"quit", "ends", op_quit, false},
+    {"help", "what can be asked, environments, policies and metrics", op_help, false, ""},
+    {"load", "begins with \"program\" (a path) or \"text\"; \"env\", \"metric\", \"target\", \"rules\" (a text), ... as hilo rewrite has them", op_load, false,
+     " program$ text$ module$ env$ actions$ reward$ rules$ target$ first$ pre$ choose$ after$ menu$ metric$ "
+     "max_steps# seed# "},
+    {"state", "what the state costs", op_state, true, ""},
+    {"choices", "what can be chosen: \"most\" of them \"from\" a number, \"by\" number or gain", op_choices, true, " most# from# by$ texts? "},
+    {"step", "makes the choices \"choose\", a list of numbers", op_step, true, " choose[ "},
+    {"try", "what they would cost; the state stays", op_try, true, " choose[ "},
+    {"passes", "what the passes would come to by themselves", op_passes, true, ""},
+    {"stop", "ends the game", op_stop, true, ""},
+    {"reset", "begins another game; \"seed\"", op_reset, true, " seed# "},
+    {"snapshot", "gives the state a number", op_snapshot, true, ""},
+    {"restore", "goes back to a \"snapshot\"", op_restore, true, " snapshot# "},
+    {"play", "lets a \"policy\" play from here; \"tries\", \"width\", \"depth\", \"seed\"", op_play, true, " policy$ tries# width# depth# seed# "},
+    {"module", "the module as text", op_module, true, ""},
+    {"record", "writes the game to \"path\", for hilo replay", op_record, true, " path$ "},
+    {"validate", "compares results with those of the first state, on \"inputs\" inputs", op_validate, true, " inputs# seed# "},
+    {"quit", "ends", op_quit, false, ""},
 };
 
 static bool op_help(Question *q) {
@@ -409,6 +453,39 @@ static bool op_help(Question *q) {
   return true;
 }
 
+// What a question's field is to be, by the letter behind its name; NULL: there is no such field.
+static const char *kind_of(const char *fields, const char *key, json_type *out) {
+  HlBuf field = {0};
+  hl_buf_printf(&field, " %s", key);
+  const char *at = *key && !key[strcspn(key, " $#?[")] ? strstr(fields, field.at) : NULL;
+  const char letter = at ? at[field.n] : 0;
+  hl_buf_free(&field);
+  switch (letter) {
+  case '$': *out = JSON_STRING; return "a text";
+  case '#': *out = JSON_INTEGER; return "a whole number";
+  case '?': *out = JSON_TRUE; return "true or false";
+  case '[': *out = JSON_ARRAY; return "a list";
+  default: return NULL;
+  }
+}
+
+// Nothing that is said is passed over.
+static bool check_fields(const Question *q, const char *op, const char *fields) {
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)q->root, key, value) {
+    json_type type = JSON_NULL;
+    const char *kind = kind_of(fields, key, &type);
+    if (strcmp(key, "op") == 0)
+      continue;
+    if (!kind)
+      return hl_error(q->cx, (HlPos){0}, "'%s' has no \"%.100s\"", op, key);
+    if (json_typeof(value) != type && !(type == JSON_TRUE && json_is_boolean(value)))
+      return hl_error(q->cx, (HlPos){0}, "\"%s\" is to be %s", key, kind);
+  }
+  return true;
+}
+
 static bool answer(Question *q) {
   const char *op = text_of(q, "op"), *names[HL_COUNT_OF(ops)];
   if (!op)
@@ -419,7 +496,10 @@ static bool answer(Question *q) {
       continue;
     if (ops[k].loaded && !q->server->env)
       return hl_error(q->cx, (HlPos){0}, "nothing is loaded: {\"op\": \"load\", \"program\": ...} first");
-    return ops[k].run(q);
+    if (ops[k].loaded && ops[k].run != op_reset && hl_env_is_broken(q->server->env))
+      return hl_error_kind(q->cx, HL_FAILED, (HlPos){0},
+                           "an earlier step was broken off: {\"op\": \"reset\"} first");
+    return check_fields(q, op, ops[k].fields) && ops[k].run(q);
   }
   const char *near = hl_nearest(hl_str(op), names, HL_COUNT_OF(ops));
   no_such(q, "op", op);
@@ -454,7 +534,7 @@ typedef struct Line {
 static bool try_answer(HlCx *cx, void *user) {
   Line *line = user;
   json_error_t error;
-  json_t *root = json_loadb(line->text.at, line->text.n, 0, &error);
+  json_t *root = json_loadb(line->text.at, line->text.n, JSON_REJECT_DUPLICATES, &error);
   if (!root)
     return hl_error(cx, (HlPos){0}, "the line is no JSON: %s", error.text);
   base_hold(root, drop_json);
@@ -477,6 +557,7 @@ HlEnvServer *hl_env_server_new(void) {
 void hl_env_server_free(HlEnvServer *server) {
   if (!server)
     return;
+  base_drop(&server->env);
   forget(server);
   base_free(server);
 }

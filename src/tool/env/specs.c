@@ -45,7 +45,7 @@ HlEnvOptions env_options_of(const HlModule *m, const HlEnvSetting *setting) {
                         .pre = either(setting->pre, spec->pre),
                         .choose = either(setting->choose, rules ? "text-rules" : spec->choose),
                         .post = either(setting->post, spec->post),
-                        .own = setting->choose || rules ? "" : spec->own,
+                        .own = setting->choose || setting->menu || rules ? "" : spec->own,
                         .menu = either(setting->menu, spec->menu),
                         .actions = setting->actions ? *setting->actions : spec->actions,
                         .metric = either(setting->metric, "time"),

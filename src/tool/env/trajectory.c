@@ -161,9 +161,24 @@ static bool read_rules(const Reader *r, const char *text, HlPlayed *played, HlEn
   return played->rules;
 }
 
+// All that makes an environment is there, and is what it is to be.
+static bool check_environment(const Reader *r, const json_t *e) {
+  static const char *const texts[] = {"name", "target", "actions", "first", "without", "pre",    "choose",
+                                      "post", "own",    "menu",    "rules", "metric",  "reward"};
+  for (int k = 0; k < HL_COUNT_OF(texts); k++)
+    if (!json_is_string(json_object_get(e, texts[k])))
+      return wrong(r, hl_arena_printf(r->arena, "expected a text '%s' of the environment", texts[k]));
+  const json_t *steps = json_object_get(e, "max_steps");
+  return (json_is_integer(steps) && json_integer_value(steps) >= 0 &&
+          json_integer_value(steps) <= INT32_MAX) ||
+         wrong(r, "expected a number of steps 'max_steps'");
+}
+
 static bool read_options(const Reader *r, HlPlayed *played, HlEnvOptions *out) {
   const json_t *e = json_object_get(r->root, "environment");
   const char *target = text_of(e, "target");
+  if (!check_environment(r, e))
+    return false;
   if (!json_is_object(e) ||
       !hl_env_actions_by_text(hl_str(text_of(e, "actions")), &out->actions) ||
       !hl_env_reward_by_text(hl_str(text_of(e, "reward")), &out->reward))
@@ -201,6 +216,16 @@ static bool same_number(const json_t *object, const char *key, double value) {
   return json_is_number(number) ? json_number_value(number) == value : !isfinite(value);
 }
 
+static bool is_flag(const json_t *object, const char *key) {
+  const json_t *flag = json_object_get(object, key);
+  return !flag || json_is_boolean(flag);
+}
+
+static bool is_number(const json_t *object, const char *key) {
+  const json_t *number = json_object_get(object, key);
+  return json_is_number(number) || json_is_null(number);
+}
+
 // False after reporting; what is not as in the file is noted and ends the game.
 static bool play_move(const Reader *r, const json_t *move, int k, HlPlayed *out) {
   const json_t *list = json_object_get(move, "choices");
@@ -209,8 +234,10 @@ static bool play_move(const Reader *r, const json_t *move, int k, HlPlayed *out)
   hl_env_choices(out->env, &most);
   int *choices = HL_ARRAY(r->arena, int, n + 1);
   uint64_t hash;
-  if (!json_is_array(list) || !read_hash(move, "hash", &hash))
-    return wrong(r, "expected moves with choices and hash");
+  if (!json_is_array(list) || !read_hash(move, "hash", &hash) ||
+      !json_is_integer(json_object_get(move, "applied")) || !is_flag(move, "stop") ||
+      !is_flag(move, "own") || !is_number(move, "reward") || !is_number(move, "metric"))
+    return wrong(r, "expected moves with choices, applied, reward, metric and hash");
   if (hl_env_done(out->env))
     return differs(out, k, "choices");
   for (int i = 0; i < n; i++) {
@@ -241,8 +268,10 @@ static bool play(const Reader *r, const HlModule *m, bool validate, HlPlayed *ou
   const json_t *moves = json_object_get(r->root, "moves");
   HlEnvOptions options = {0};
   uint64_t hash;
-  if (!json_is_array(moves) || !read_hash(r->root, "hash", &hash))
-    return wrong(r, "expected a hash and a list of moves");
+  if (!json_is_array(moves) || !read_hash(r->root, "hash", &hash) ||
+      !json_is_string(json_object_get(r->root, "module")) ||
+      !json_is_string(json_object_get(r->root, "program")))
+    return wrong(r, "expected program, module, hash and a list of moves");
   if (!read_options(r, out, &options))
     return false;
   out->of = (int)json_array_size(moves);
@@ -315,7 +344,7 @@ bool hl_trajectory_verify(HlCx *cx, const char *path, const HlPlayOptions *optio
     return false;
   json_error_t error;
   const HlStr text = hl_source_bytes(source);
-  json_t *root = json_loadb(text.at, text.n, 0, &error);
+  json_t *root = json_loadb(text.at, text.n, JSON_REJECT_DUPLICATES, &error);
   if (root)
     base_hold(root, drop_json);
   const Reader r = {cx, source, root, out->arena};

@@ -482,12 +482,31 @@ static bool bisect(Bisect *b) {
   return b->options->xla ? bisect_xla(b) : bisect_passes(b);
 }
 
+// States of which nothing is known count as good while halving: that all are, nobody may say then.
+static bool is_known(Bisect *b) {
+  const Oracle *o = &b->oracle;
+  if (o->unknown == 0)
+    return true;
+  HlBuf why = {0};
+  outcome_print(&o->why, &why);
+  if (b->out->end == HL_BISECT_FINE)
+    hl_error_kind(b->cx, o->why.end == CHILD_EXITED ? (HlErrorKind)o->why.status : HL_LIMIT, (HlPos){0},
+                  "nothing was found, but of %lld of the %lld runs nothing is known (%s)",
+                  (long long)o->unknown, (long long)o->runs, why.at);
+  else
+    hl_warn(b->cx, (HlPos){0},
+            "of %lld of the %lld runs nothing is known (%s): an earlier state may be bad, too",
+            (long long)o->unknown, (long long)o->runs, why.at);
+  hl_buf_free(&why);
+  return b->out->end != HL_BISECT_FINE;
+}
+
 bool hl_bisect(HlCx *cx, const HlModule *m, const HlTest *test, const HlBisectOptions *options,
                HlBisection *out) {
   *out = (HlBisection){.arena = hl_arena_new()};
   Bisect b = {.cx = cx, .m = m, .test = *test, .options = options, .out = out};
   const double start = hl_now();
-  bool ok = bisect(&b);
+  const bool ok = bisect(&b) && is_known(&b);
   if (ok && b.oracle.has_first) {
     HlBuf how = {0};
     outcome_print(&b.oracle.first, &how);

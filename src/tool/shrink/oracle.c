@@ -342,6 +342,14 @@ static bool could_run(Question *q) {
   return !none;
 }
 
+// Whether a run that is not bad says nothing, as it did not come to an end. What is looked for as it hangs has said that it does not.
+static bool is_unknown(const HlTest *test, const Outcome *it) {
+  if (it->end == CHILD_TIMED_OUT || it->end == CHILD_TOO_BIG)
+    return test->bad != HL_BAD_HANG;
+  return test->ask != HL_ASK_COMMAND && test->bad == HL_BAD_SAME && it->end == CHILD_EXITED &&
+         it->status >= HL_INVALID && it->status <= HL_LIMIT;
+}
+
 static bool judge(Question *q) {
   Oracle *o = q->oracle;
   Outcome it = {q->child.end, q->child.status, ""};
@@ -357,6 +365,10 @@ static bool judge(Question *q) {
   if (bad && !o->has_first) {
     o->first = it;
     o->has_first = true;
+  }
+  if (!bad && is_unknown(o->test, &it)) {
+    o->unknown++;
+    o->why = (Outcome){it.end, it.status, oracle_last_words(q, o->arena)};
   }
   o->runs++;
   q->runs++;

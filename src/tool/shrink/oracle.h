@@ -25,6 +25,8 @@ typedef struct Oracle {
   Outcome good;    // until then: how the last run ended, and its last words
   double slowest;  // of runs that were not stopped, seconds
   int64_t runs;
+  int64_t unknown;  // runs that say nothing: they were stopped at a limit, or a test built in could not be made
+  Outcome why;      // the last of these
   int serial;
 } Oracle;
 

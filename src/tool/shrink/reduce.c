@@ -84,6 +84,8 @@ static bool is_less(const Reducer *r, const Move *move, const HlModule *m) {
   const int64_t now = hl_count_instructions(m), best = hl_count_instructions(r->m);
   if (move->any_size)
     return now <= 2 * best + 50;
+  if (move->as_large)
+    return now <= best;
   return now < best || (now == best && count_params(m) > count_params(r->m));
 }
 
@@ -250,7 +252,7 @@ static bool pass_over(Reducer *r, const Move *move, Left *left, int size, bool *
     r->out->runs += repeated ? 0 : first->question.runs;
     if (first->question.verdict == BAD && !repeated) {
       give_up(&line);
-      use_up(left, first->at, first->count);
+      use_up(left, first->at, move->first_only ? left->n - first->at : first->count);
       *changed = true;
       ok = accept(r, move->phase, first);
     } else {
@@ -297,16 +299,22 @@ static bool run_phase(Reducer *r, bool (*phase)(Reducer *)) {
   return changed;
 }
 
+static bool is_left_out(const Reducer *r, bool (*phase)(Reducer *)) {
+  return (phase == reduce_types && r->options->keep_types) ||
+         ((phase == reduce_sizes || phase == reduce_ranks) && r->options->keep_sizes);
+}
+
 static void run_rounds(Reducer *r) {
   static bool (*const phases[])(Reducer *) = {reduce_results,   reduce_entry,    reduce_cut,
                                               reduce_results,   reduce_zeros,    reduce_inline,
                                               reduce_cut,       reduce_operands, reduce_effects,
-                                              reduce_constants, reduce_sizes,    reduce_others};
+                                              reduce_constants, reduce_sizes,    reduce_types,
+                                              reduce_ranks,     reduce_others};
   for (int round = 0; round < MOST_ROUNDS && fails_still(r); round++) {
     const int64_t before = size_of_best(r);
     bool changed = false;
     for (int k = 0; k < HL_COUNT_OF(phases); k++)
-      if (phases[k] != reduce_sizes || !r->options->keep_sizes)
+      if (!is_left_out(r, phases[k]))
         changed |= run_phase(r, phases[k]);
     changed |= run_phase(r, reduce_attributes);
     if (!r->options->keep_inputs)

@@ -48,6 +48,8 @@ typedef struct Move {
   bool header;      // it is about the header, which is left as it was made
   bool
       any_size;  // what comes out need not be less in instructions, or in those that are no parameters
+  bool as_large;    // but not more
+  bool first_only;  // after the first success the list is good no more
 } Move;
 
 // Tries a move, all things at once first, then halves, down to one; whether the module got less.
@@ -63,6 +65,8 @@ bool reduce_zeros(Reducer *r);       // values by zeros
 bool reduce_others(Reducer *r);      // values by others, and by ones
 bool reduce_effects(Reducer *r);     // what nobody uses, though it has effects
 bool reduce_sizes(Reducer *r);       // sizes of dimensions
+bool reduce_types(Reducer *r);       // element types
+bool reduce_ranks(Reducer *r);       // dimensions of size 1
 bool reduce_attributes(Reducer *r);  // attributes, and the header
 bool reduce_constants(Reducer *r);   // values of constants
 bool reduce_inputs(Reducer *r);      // values of arguments

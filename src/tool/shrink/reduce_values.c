@@ -138,28 +138,44 @@ bool values_record(Reducer *r) {
 
 // --- Arguments ----------------------------------------------------------------------------------------
 
-// The leading part of an array, of another shape; NULL: it has none.
+// For each dimension of a shape the one of an array that it is the leading part of, in their order; as many dimensions as the
+// array has more are left out, where it must or they have size 1. False: it is too small.
+static bool match_dims(const HlShape *have, const HlShape *shape, int *of) {
+  int n = 0, more = have->rank - shape->rank;
+  for (int d = 0; d < have->rank; d++) {
+    const bool fits = n < shape->rank && have->dim[d] >= shape->dim[n];
+    if (more > 0 && (!fits || have->dim[d] == 1))
+      more--;
+    else if (fits)
+      of[n++] = d;
+    else
+      return false;
+  }
+  return n == shape->rank;
+}
+
+// The leading part of an array, of another shape, of not more dimensions; NULL: it has none.
 static HlLiteral *leading(HlCx *cx, const HlLiteral *from, const HlShape *shape) {
+  enum { MOST_RANK = 64 };
   const HlShape *have = from->shape;
-  if (!hl_shape_is_array(have) || have->rank != shape->rank || from->extent)
+  int of[MOST_RANK];
+  int64_t step[MOST_RANK];
+  if (!hl_shape_is_array(have) || have->rank > MOST_RANK || from->extent ||
+      !match_dims(have, shape, of))
     return NULL;
-  for (int d = 0; d < shape->rank; d++)
-    if (shape->dim[d] > have->dim[d])
-      return NULL;
   if (hl_shape_same_dims(have, shape))
     return hl_literal_convert(cx, from, shape->dtype);
+  for (int64_t d = have->rank - 1, n = 1; d >= 0; n *= have->dim[d--])
+    step[d] = n;
   HlShape part = *shape;
   part.dtype = have->dtype;
   part.layout = NULL;
   HlLiteral *out = hl_literal_new(cx, &part);
   const size_t size = (size_t)hl_dtype_bytes(have->dtype);
   for (int64_t k = 0; out && k < out->n; k++) {
-    int64_t rest = k, at = 0, step = 1;
-    for (int d = shape->rank - 1; d >= 0; d--) {
-      at += rest % shape->dim[d] * step;
-      rest /= shape->dim[d];
-      step *= have->dim[d];
-    }
+    int64_t rest = k, at = 0;
+    for (int d = shape->rank - 1; d >= 0; rest /= shape->dim[d--])
+      at += rest % shape->dim[d] * step[of[d]];
     memcpy((char *)out->data + (size_t)k * size, (const char *)from->data + (size_t)at * size,
            size);
   }

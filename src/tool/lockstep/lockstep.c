@@ -1,4 +1,4 @@
-// tool/lockstep.c: two versions of a program on the same arguments, instruction beside instruction.
+// tool/lockstep/lockstep.c: two versions of a program on the same arguments, instruction beside instruction.
 //
 // Partners are those of hl_diff with equal types and sizes. Where it is not sure of one (several instructions of one op have the
 // same name in the source, say), an instruction is right whose value is that of any of them. The first program's values are kept as they come, up to a limit
@@ -14,6 +14,10 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/vec.h"
+#include "spmd/local.h"
+#include "spmd/whole.h"
+#include "tool/lockstep/shards.h"
+#include "tool/lockstep/side.h"
 
 enum { NOT_COMPARED = -1 };
 
@@ -41,6 +45,7 @@ typedef struct Target {
   Source **source;  // whose value it may have; the first is the partner's
   int n_sources;
   int64_t *times;
+  ShardCuts cuts;  // of a cut program
   bool due, done;  // its values are compared in this run; were in one before
   uint64_t order;  // of the first value that differs among all that were compared
 } Target;
@@ -52,6 +57,11 @@ typedef struct Lockstep {
   HlLockstep *out;
   HlArena *arena;
   int devices;
+  int devices_a;        // fewer, where one has all of a program that is cut
+  StepSide side_a, side_b;
+  Shards *shards;       // NULL: the second program has whole arrays
+  ShardCuts *result_cuts;  // of each leaf of the result
+  HlModule *without;    // the first program, where its borders had to be written out
   Source *source;
   int n_sources;
   Target *target;            // as out->pair
@@ -69,9 +79,10 @@ static bool gives_array(const HlInst *inst) {
 }
 
 // What is handed on, and what stands for a run-time size, is compared where it was made.
-static bool may_pair(const HlInst *a, const HlInst *b) {
-  return a && b && gives_array(a) && gives_array(b) && a->shape->dtype == b->shape->dtype &&
-         hl_shape_same_dims(a->shape, b->shape);
+static bool may_pair(const Lockstep *l, const HlInst *a, const HlInst *b) {
+  if (!a || !b || !gives_array(a) || !gives_array(b) || a->shape->dtype != b->shape->dtype)
+    return false;
+  return l->shards ? shards_cuts(l->shards, a, b).n > 0 : hl_shape_same_dims(a->shape, b->shape);
 }
 
 static Source *source_for(Lockstep *l, const HlInst *a) {
@@ -96,7 +107,8 @@ static uint64_t kind_of(const HlInst *inst) {
 }
 
 static bool same_kind(const HlInst *a, const HlInst *b) {
-  return a->op == b->op && may_pair(a, b) && kind_of(a) == kind_of(b);
+  return a->op == b->op && a->shape->dtype == b->shape->dtype &&
+         hl_shape_same_dims(a->shape, b->shape) && kind_of(a) == kind_of(b);
 }
 
 static Map kinds_of(Lockstep *l) {
@@ -117,7 +129,7 @@ static void find_sources(Lockstep *l, Target *t, const Map *kinds, HlDiffBy by) 
   Source *some[CANDIDATES + 1] = {source_for(l, t->pair->a)};
   int n = 1;
   MapWalk walk = map_walk(kinds, kind_of(b));
-  for (uint64_t at; !is_sure(by) && n <= CANDIDATES && (at = map_next(&walk));) {
+  for (uint64_t at; !l->shards && !is_sure(by) && n <= CANDIDATES && (at = map_next(&walk));) {
     const HlInst *a = (const HlInst *)(uintptr_t)at;
     if (a != t->pair->a && same_kind(a, b))
       some[n++] = source_for(l, a);
@@ -126,30 +138,152 @@ static void find_sources(Lockstep *l, Target *t, const Map *kinds, HlDiffBy by) 
   t->n_sources = n;
 }
 
+typedef const HlDiffRow *Partner;  // [serial of b]
+
+static Partner new_row(Lockstep *l, const HlInst *a, const HlInst *b, HlDiffBy by) {
+  HlDiffRow *row = HL_NEW(l->arena, HlDiffRow);
+  *row = (HlDiffRow){.a = a, .b = b, .by = by};
+  return row;
+}
+
 // The results of both programs belong together, whatever made them.
-static void pair_results(Lockstep *l, const HlDiffRow **partner) {
+static void pair_results(Lockstep *l, Partner *partner) {
   const HlInst *a = l->a->entry->root, *b = l->b->entry->root;
   const bool tuples =
       a->op == HL_OP_TUPLE && b->op == HL_OP_TUPLE && a->n_operands == b->n_operands;
   for (uint32_t k = 0; k < (tuples ? b->n_operands : 1); k++) {
     const HlInst *x = tuples ? a->operands[k] : a, *y = tuples ? b->operands[k] : b;
-    HlDiffRow *row = HL_NEW(l->arena, HlDiffRow);
-    *row = (HlDiffRow){.a = x, .b = y, .by = HL_BY_PLACE};
-    if (may_pair(x, y) && !partner[y->serial])
-      partner[y->serial] = row;
+    if (!partner[y->serial] && may_pair(l, x, y))
+      partner[y->serial] = new_row(l, x, y, HL_BY_PLACE);
   }
 }
 
+static bool is_inside(const HlInst *inst) {
+  return inst->comp->is_fusion;
+}
+
+// What steps make has the partner of what is its value inside.
+static const HlInst *value_inside(const HlInst *inst) {
+  while (inst->op == HL_OP_FUSION)
+    inst = hl_called(inst, 0)->root;
+  return inst;
+}
+
+static void lift(Lockstep *l, Partner *partner, const HlInst *outside, const HlInst *inside) {
+  Partner row = partner[value_inside(inside)->serial];
+  if (row && !partner[outside->serial] && may_pair(l, row->a, outside))
+    partner[outside->serial] = new_row(l, row->a, outside, row->by);
+}
+
+static void lift_fusion(Lockstep *l, Partner *partner, const HlInst *fusion) {
+  const HlInst *root = hl_called(fusion, 0)->root;
+  if (gives_array(fusion)) {
+    lift(l, partner, fusion, root);
+    return;
+  }
+  for (const HlUse *use = fusion->first_use; root->op == HL_OP_TUPLE && use; use = use->next)
+    if (use->user->op == HL_OP_GET_TUPLE_ELEMENT)
+      lift(l, partner, use->user, root->operands[hl_attr_int(use->user, HL_A_INDEX)]);
+}
+
+// Of a compiled program only what steps make is seen.
+static void lift_all(Lockstep *l, Partner *partner) {
+  for (const HlComp *comp = l->b->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (inst->op == HL_OP_FUSION && !is_inside(inst))
+        lift_fusion(l, partner, inst);
+  for (const HlComp *comp = l->b->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst && comp->is_fusion; inst = inst->next)
+      partner[inst->serial] = NULL;
+}
+
+// The fusion, or element of one, whose value this is inside of it; NULL: it is none.
+static const HlInst *lowered(const HlInst *inst) {
+  while (is_inside(inst)) {
+    const HlComp *comp = inst->comp;
+    const HlInst *caller = comp->first_call ? comp->first_call->caller : NULL;
+    if (!caller || caller->op != HL_OP_FUSION)
+      return NULL;
+    const HlInst *found = comp->root == inst ? caller : NULL;
+    for (const HlUse *use = caller->first_use; comp->root->op == HL_OP_TUPLE && use; use = use->next)
+      if (use->user->op == HL_OP_GET_TUPLE_ELEMENT &&
+          comp->root->operands[hl_attr_int(use->user, HL_A_INDEX)] == inst)
+        found = use->user;
+    if (!found)
+      return NULL;
+    inst = found;
+  }
+  return inst;
+}
+
+// What becomes of a device's part when devices put theirs together: it has the partner that the part has. Summands have none.
+static void pair_gathered(Lockstep *l, Partner *partner, const HlInst *inst) {
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    const HlInst *operand = inst->operands[k];
+    Partner row = partner[operand->serial];
+    const HlInst *to = gives_array(inst) ? inst : NULL;
+    for (const HlUse *use = inst->first_use; !to && use; use = use->next)
+      if (use->user->op == HL_OP_GET_TUPLE_ELEMENT &&
+          hl_attr_int(use->user, HL_A_INDEX) == (int64_t)k)
+        to = use->user;
+    if (!row || row->a->op == inst->op)
+      continue;
+    if (to && (!partner[to->serial] || !is_sure(partner[to->serial]->by)) &&
+        may_pair(l, row->a, to))
+      partner[to->serial] = new_row(l, row->a, to, row->by);
+    if (shards_sum(inst))
+      partner[operand->serial] = NULL;
+  }
+}
+
+static void pair_gathers(Lockstep *l, Partner *partner) {
+  for (const HlComp *comp = l->b->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (shards_gather(inst))
+        pair_gathered(l, partner, inst);
+}
+
+static const HlInst *seen_of_a(const Lockstep *l, const HlInst *a) {
+  return a && l->side_a.by_steps ? lowered(a) : a;
+}
+
 // Of several rows of one instruction the first counts that may pair: hl_diff has the surest first.
-static void pair_up(Lockstep *l, const HlDiff *diff) {
-  HlLockstep *out = l->out;
-  const HlDiffRow **partner = HL_ARRAY(l->arena, const HlDiffRow *, (size_t)l->b->next_serial + 1);
+static void take_rows(Lockstep *l, const HlDiff *diff, Partner *partner) {
   for (int k = 0; k < diff->n_rows; k++) {
     const HlDiffRow *row = &diff->row[k];
-    if (row->verdict != HL_DIFF_FOLDED && may_pair(row->a, row->b) && !partner[row->b->serial])
-      partner[row->b->serial] = row;
+    const HlInst *a = seen_of_a(l, row->a);
+    if (row->verdict == HL_DIFF_FOLDED || !row->b || partner[row->b->serial])
+      continue;
+    if (may_pair(l, a, row->b))
+      partner[row->b->serial] = a == row->a ? row : new_row(l, a, row->b, row->by);
+    else if (l->shards && a && gives_array(a) && gives_array(row->b))
+      l->out->n_not_cut++;
   }
+}
+
+static void take_itself(Lockstep *l, Partner *partner) {
+  for (const HlComp *comp = l->b->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (gives_array(inst))
+        partner[inst->serial] = new_row(l, inst, inst, HL_BY_STRUCTURE);
+}
+
+static void find_partners(Lockstep *l, const HlDiff *diff, Partner *partner) {
+  if (diff)
+    take_rows(l, diff, partner);
+  else
+    take_itself(l, partner);
   pair_results(l, partner);
+  if (l->side_b.by_steps)
+    lift_all(l, partner);
+  if (l->shards)
+    pair_gathers(l, partner);
+}
+
+static void pair_up(Lockstep *l, const HlDiff *diff) {
+  HlLockstep *out = l->out;
+  Partner *partner = HL_ARRAY(l->arena, Partner, (size_t)l->b->next_serial + 1);
+  find_partners(l, diff, partner);
   out->pair = HL_ARRAY(l->arena, HlStepPair, hl_count_instructions(l->b) + 1);
   l->target = HL_ARRAY(l->arena, Target, hl_count_instructions(l->b) + 1);
   l->source = HL_ARRAY(l->arena, Source, hl_count_instructions(l->a) + 1);
@@ -163,6 +297,8 @@ static void pair_up(Lockstep *l, const HlDiff *diff) {
         continue;
       out->pair[out->n_pairs] = (HlStepPair){.a = partner[b->serial]->a, .b = b};
       l->target[out->n_pairs] = (Target){.times = HL_ARRAY(l->arena, int64_t, l->devices)};
+      if (l->shards)
+        l->target[out->n_pairs].cuts = shards_cuts(l->shards, partner[b->serial]->a, b);
       *map_at(&l->target_of, b->serial) = (uint64_t)++out->n_pairs;
     }
   }
@@ -239,6 +375,15 @@ static bool is_another(Lockstep *l, Target *t, int device, int64_t time, const H
   return false;
 }
 
+// Once no way of cutting is left, all of it is compared as the program cuts it.
+static bool is_cut(Lockstep *l, ShardCuts *cuts, int device, const HlLiteral *value,
+                   const HlLiteral *expected, HlMismatch *mismatch) {
+  if (cuts->possible == 0)
+    cuts->possible = 1;
+  return shards_equal(l->quiet, l->shards, cuts, device, value, expected, l->options->tolerance,
+                      mismatch);
+}
+
 static void compare(Lockstep *l, Target *t, int device, int64_t time, const HlLiteral *expected,
                     const HlLiteral *value) {
   const HlCompareOptions how = {.tolerance = l->options->tolerance};
@@ -247,9 +392,10 @@ static void compare(Lockstep *l, Target *t, int device, int64_t time, const HlLi
   pair->compared++;
   l->out->n_compared++;
   l->now++;
-  if (hl_literal_equal(value, expected) ||
-      hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch) ||
-      is_another(l, t, device, time, value))
+  if (l->shards ? is_cut(l, &t->cuts, device, value, expected, &mismatch)
+                : hl_literal_equal(value, expected) ||
+                      hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch) ||
+                      is_another(l, t, device, time, value))
     return;
   if (pair->different++ == 0) {
     pair->device = device;
@@ -267,10 +413,11 @@ static void compare_value(void *user, int device, const HlInst *inst, const HlLi
   Target *t = place ? &l->target[place - 1] : NULL;
   if (t && t->due) {
     const int64_t time = t->times[device]++;
-    const HlLiteral *expected = kept_at(t->source[0], device, time);
+    const int other = l->devices_a == 1 ? 0 : device;
+    const HlLiteral *expected = kept_at(t->source[0], other, time);
     if (expected)
       compare(l, t, device, time, expected, value);
-    else if (time < t->source[0]->times[device])
+    else if (time < t->source[0]->times[other])
       l->out->n_too_large++;
     else
       l->out->n_alone++;
@@ -280,40 +427,59 @@ static void compare_value(void *user, int device, const HlInst *inst, const HlLi
 
 // --- Runs -------------------------------------------------------------------------------------------
 
-static bool evaluate(Lockstep *l, const HlModule *m, const HlLiteral *const *const *args,
-                     void (*trace)(void *, int, const HlInst *, const HlLiteral *),
-                     HlLiteral **results) {
-  HlEvalOptions eval = l->options->eval;
-  eval.trace = trace;
-  eval.user = l;
-  return hl_eval(l->cx, m, &eval, args, results);
-}
-
-static void let_go(const Lockstep *l, HlLiteral **results) {
-  for (int d = 0; d < l->devices; d++)
+static void let_go(int devices, HlLiteral **results) {
+  for (int d = 0; d < devices; d++)
     hl_literal_unref(results[d]);
 }
 
-static bool compare_results(Lockstep *l, HlLiteral **a, HlLiteral **b) {
+// Of one device, whose part of each array of the whole result it is to be where the program is cut.
+static bool compare_leaves(Lockstep *l, int d, int n, const HlLiteral **actual,
+                           const HlLiteral **expected) {
   HlLockstep *out = l->out;
-  out->results_equal = true;
-  for (int d = 0; d < l->devices; d++) {
-    int n, m;
-    const HlLiteral **expected = hl_flatten(l->arena, a[d], &n);
-    const HlLiteral **actual = hl_flatten(l->arena, b[d], &m);
-    if (n != m)
-      return hl_error_kind(l->cx, HL_INVALID, hl_module_pos(l->b),
-                           "module %s gives %d arrays, but module %s gives %d", l->b->name->text, m,
-                           l->a->name->text, n);
-    if (d == 0) {
-      out->n_results = n;
-      out->result = HL_ARRAY(l->arena, HlMismatch, (size_t)n * (size_t)l->devices + 1);
-    }
-    const HlCompareOptions how = {.tolerance = l->options->tolerance};
-    out->results_equal &=
-        hl_compare(l->quiet, n, actual, expected, &how, &out->result[d * out->n_results]);
+  HlMismatch *result = &out->result[d * out->n_results];
+  const HlCompareOptions how = {.tolerance = l->options->tolerance};
+  if (!l->shards) {
+    out->results_equal &= hl_compare(l->quiet, n, actual, expected, &how, result);
+    return true;
+  }
+  for (int k = 0; k < n; k++) {
+    ShardCuts *cuts = &l->result_cuts[k];
+    if (d == 0)
+      *cuts = shards_result_cuts(l->shards, k, expected[k]->shape, actual[k]->shape);
+    if (hl_shape_is_array(expected[k]->shape) && cuts->n == 0)
+      return hl_error_kind(l->cx, HL_UNSUPPORTED, hl_module_pos(l->b),
+                           "neither program says how result r%d, %s, is cut to %s", k,
+                           hl_shape_text(l->cx, expected[k]->shape),
+                           hl_shape_text(l->cx, actual[k]->shape));
+    result[k].equal = cuts->n == 0 || is_cut(l, cuts, d, actual[k], expected[k], &result[k]);
+    out->results_equal &= result[k].equal;
   }
   return true;
+}
+
+static bool compare_result(Lockstep *l, int d, const HlLiteral *a, const HlLiteral *b) {
+  HlLockstep *out = l->out;
+  int n, m;
+  const HlLiteral **expected = hl_flatten(l->arena, a, &n);
+  const HlLiteral **actual = hl_flatten(l->arena, b, &m);
+  if (n != m)
+    return hl_error_kind(l->cx, HL_INVALID, hl_module_pos(l->b),
+                         "module %s gives %d arrays, but module %s gives %d", l->b->name->text, m,
+                         l->a->name->text, n);
+  if (d == 0) {
+    out->n_results = n;
+    out->result = HL_ARRAY(l->arena, HlMismatch, (size_t)n * (size_t)l->devices + 1);
+    l->result_cuts = HL_ARRAY(l->arena, ShardCuts, n + 1);
+  }
+  return compare_leaves(l, d, n, actual, expected);
+}
+
+static bool compare_results(Lockstep *l, HlLiteral **a, HlLiteral **b) {
+  bool ok = true;
+  l->out->results_equal = true;
+  for (int d = 0; ok && d < l->devices; d++)
+    ok = compare_result(l, d, a[l->devices_a == 1 ? 0 : d], b[d]);
+  return ok;
 }
 
 static void begin_run(Lockstep *l) {
@@ -366,19 +532,29 @@ static int choose(Lockstep *l, bool *alone) {
   return left;
 }
 
+// Where one device had the arguments, all have them.
+static const HlLiteral *const *const *args_of_b(Lockstep *l,
+                                                const HlLiteral *const *const *args) {
+  if (l->devices_a == l->devices)
+    return args;
+  const HlLiteral *const **all = HL_ARRAY(l->arena, const HlLiteral *const *, l->devices + 1);
+  for (int d = 0; d < l->devices; d++)
+    all[d] = args[0];
+  return all;
+}
+
 static bool run_both(Lockstep *l, const HlLiteral *const *const *args, bool alone) {
   HlLiteral **a = HL_ARRAY(l->arena, HlLiteral *, l->devices + 1);
   HlLiteral **b = HL_ARRAY(l->arena, HlLiteral *, l->devices + 1);
   begin_run(l);
-  if (!evaluate(l, l->a, args, keep_value, a))
+  if (!side_run(l->cx, &l->side_a, args, a))
     return false;
   settle(l, alone);
-  bool ok = evaluate(l, l->b, args, compare_value, b);
-  if (ok && l->out->runs == 0)
-    ok = compare_results(l, a, b);
-  let_go(l, a);
-  if (ok || l->out->runs > 0)
-    let_go(l, b);
+  const bool ran = side_run(l->cx, &l->side_b, args_of_b(l, args), b);
+  const bool ok = ran && (l->out->runs > 0 || compare_results(l, a, b));
+  let_go(l->devices_a, a);
+  if (ran)
+    let_go(l->devices, b);
   forget(l);
   l->out->runs++;
   return ok;
@@ -459,8 +635,8 @@ static void go_to_callers(Walk *w, const HlInst *parameter) {
   }
 }
 
-static bool runs_inside(const HlInst *inst) {
-  return inst->op == HL_OP_FUSION || hl_op_is((HlOp)inst->op, HL_T_CONTROL) ||
+static bool runs_inside(const Walk *w, const HlInst *inst) {
+  return (inst->op == HL_OP_FUSION && !w->l->side_b.by_steps) || hl_op_is((HlOp)inst->op, HL_T_CONTROL) ||
          inst->op == HL_OP_ASYNC_START;
 }
 
@@ -469,7 +645,7 @@ static void go_on(Walk *w, const HlInst *inst) {
     go_to_callers(w, inst);
     return;
   }
-  for (int k = 0; runs_inside(inst) && k < inst->n_calls; k++)
+  for (int k = 0; runs_inside(w, inst) && k < inst->n_calls; k++)
     go_to(w, hl_called(inst, k)->root);
   for (uint32_t k = 0; k < inst->n_operands; k++)
     go_to(w, inst->operands[k]);
@@ -551,6 +727,93 @@ static bool same_parameters(HlCx *cx, const HlModule *a, const HlModule *b) {
   return true;
 }
 
+// Whether it is rather the other one that has parts of its arrays.
+static bool comes_first(const HlModule *whole, const HlModule *part) {
+  return sp_is_local(part, whole) && hl_is_partitioned(part) && !hl_is_partitioned(whole);
+}
+
+// Whether the one is a device's part of the other. Where all that goes in and out is too small to be cut, its header or the name of
+// its entry tells.
+static bool is_part(const HlModule *part, const HlModule *whole) {
+  const bool says = part->num_partitions > 1 && hl_is_partitioned(part) && !hl_is_partitioned(whole);
+  return (says || sp_is_local(part, whole)) && !comes_first(part, whole);
+}
+
+// Which devices run what. Of a program whose devices are all alike one is enough beside one that is cut.
+static bool set_devices(Lockstep *l) {
+  const HlEvalOptions *eval = &l->options->eval;
+  l->side_a.eval = l->side_b.eval = *eval;
+  l->devices = hl_eval_devices(l->b, eval);
+  l->devices_a = hl_eval_devices(l->a, eval);
+  l->out->is_cut = is_part(l->b, l->a);
+  if (l->out->is_cut) {
+    l->side_b.eval.partitions = (int)l->b->num_partitions;
+    l->side_b.eval.replicas = l->devices / (int)l->b->num_partitions;
+  }
+  if (l->out->is_cut && !l->side_a.program && shards_are_free(l->a)) {
+    l->devices_a = l->side_a.eval.replicas = l->side_a.eval.partitions = 1;
+    return true;
+  }
+  if (l->devices_a == l->devices && !comes_first(l->b, l->a))
+    return true;
+  return hl_error_kind(l->cx, HL_INVALID, hl_module_pos(l->b),
+                       comes_first(l->b, l->a)
+                           ? "module %s runs on %d devices, but module %s on %d, each with a part "
+                             "of the arrays: the program that has whole ones comes first"
+                           : "module %s runs on %d devices, but module %s on %d: only programs of "
+                             "as many devices run in lockstep",
+                       l->b->name->text, l->devices, l->a->name->text, l->devices_a);
+}
+
+// What is whole outside manual parts only is written out before it runs on whole arrays.
+static bool write_borders_out(Lockstep *l) {
+  if (!l->out->is_cut || l->side_a.program || !sp_has_borders(l->a))
+    return true;
+  l->without = sp_without_borders(l->cx, l->a);
+  l->a = l->side_a.m = l->without;
+  return l->without;
+}
+
+static void count_guesses(Lockstep *l) {
+  for (int k = 0; k < l->out->n_pairs; k++)
+    l->out->n_guessed += l->out->pair[k].compared > 0 && shards_guessed(&l->target[k].cuts);
+  for (int k = 0; k < l->out->n_results; k++)
+    l->out->n_guessed += shards_guessed(&l->result_cuts[k]);
+}
+
+static bool run_lockstep(Lockstep *l, const HlLiteral *const *const *args) {
+  HlLockstep *out = l->out;
+  if (!set_devices(l) || !write_borders_out(l))
+    return false;
+  out->devices = l->devices;
+  if (!l->options->diff && l->a != l->b)
+    out->own = hl_diff(l->cx, l->a, l->b, NULL);
+  const HlDiff *diff = l->options->diff ? l->options->diff : out->own;
+  if (!diff && l->a != l->b)
+    return false;
+  side_init(&l->side_a);
+  side_init(&l->side_b);
+  if (out->is_cut) {
+    l->shards = shards_new(l->arena, l->a, l->b);
+    l->side_b.whole = shards_interface(l->shards);
+    if (!shards_cut_parameters(l->cx, l->shards))
+      return false;
+  }
+  pair_up(l, diff);
+  if (!run_all(l, args))
+    return false;
+  bool *unseen = HL_ARRAY(l->arena, bool, (size_t)l->b->next_serial + 1);
+  out->n_unseen = side_unseen(&l->side_b, unseen);
+  out->unseen = unseen;
+  out->args = l->side_b.args;
+  out->n_args = out->args ? l->b->entry->n_params : 0;
+  l->side_b.args = NULL;
+  if (l->shards)
+    count_guesses(l);
+  find_first(l);
+  return true;
+}
+
 bool hl_lockstep(HlCx *cx, const HlModule *a, const HlModule *b,
                  const HlLiteral *const *const *args, const HlLockstepOptions *options,
                  HlLockstep *out) {
@@ -559,42 +822,37 @@ bool hl_lockstep(HlCx *cx, const HlModule *a, const HlModule *b,
   const HlLockstepOptions *how = options ? options : &usual;
   if (!same_parameters(cx, a, b))
     return false;
-  out->devices = hl_eval_devices(b, &how->eval);
-  if (hl_eval_devices(a, &how->eval) != out->devices)
-    return hl_error_kind(cx, HL_INVALID, hl_module_pos(b),
-                         "module %s runs on %d devices, but module %s on %d: only programs of as "
-                         "many devices run in lockstep",
-                         b->name->text, out->devices, a->name->text,
-                         hl_eval_devices(a, &how->eval));
-  if (!how->diff)
-    out->own = hl_diff(cx, a, b, NULL);
-  const HlDiff *diff = how->diff ? how->diff : out->own;
-  if (!diff)
-    return false;
   Lockstep l = {.cx = cx,
                 .options = how,
                 .a = a,
                 .b = b,
                 .out = out,
                 .arena = out->arena,
-                .devices = out->devices,
                 .source_of = {.arena = out->arena},
                 .target_of = {.arena = out->arena},
                 .quiet = hl_cx_new(),
                 .memory = how->memory > 0 ? how->memory : (int64_t)1 << 30};
+  l.side_a = (StepSide){
+      .m = a, .program = how->program_a, .told = keep_value, .user = &l, .arena = out->arena};
+  l.side_b = (StepSide){
+      .m = b, .program = how->program_b, .told = compare_value, .user = &l, .arena = out->arena};
   pthread_mutex_init(&l.lock, NULL);
-  pair_up(&l, diff);
-  const bool ok = run_all(&l, args);
-  if (ok)
-    find_first(&l);
+  const bool ok = run_lockstep(&l, args);
   forget(&l);
+  side_free(&l.side_b);
+  shards_free(l.shards);
+  out->without = l.without;
   pthread_mutex_destroy(&l.lock);
   hl_cx_free(l.quiet);
   return ok;
 }
 
 void hl_lockstep_free(HlLockstep *out) {
+  for (int d = 0; out->args && d < out->devices; d++)
+    for (int k = 0; k < out->n_args; k++)
+      hl_literal_unref(out->args[d][k]);
   hl_diff_free(out->own);
+  hl_module_free(out->without);
   hl_arena_free(out->arena);
   *out = (HlLockstep){0};
 }
