@@ -196,7 +196,9 @@ void run_devices(HlArena *arena, const HlModule *m, int64_t *replicas, int64_t *
     for (const HlInst *inst = comp->first; inst; inst = inst->next) {
       if (!hl_op_is((HlOp)inst->op, HL_T_COLLECTIVE))
         continue;
+      const HlMark mark = hl_arena_mark(arena);
       const int64_t n = most_named(arena, inst);
+      hl_arena_release(arena, mark);
       const HlGroupMode mode = hl_group_mode(inst);
       int64_t *of = mode == HL_CROSS_PARTITION ? partitions
                     : mode == HL_FLATTENED     ? &all
