@@ -534,7 +534,9 @@ const CliCommand cli_run = {
         "and what came out.",
     .examples = "  hilo run m.hlo                                  on made-up inputs\n"
                 "  hilo run m.hlo --args a.npz --save r.npz        on these, and keep the results\n"
-                "  hilo run m.hlo --args a.npz --expect r.npz      are the results these\n",
+                "  hilo run m.hlo --args a.npz --expect r.npz      are the results these\n"
+                "  hilo run m.hlo --compare-with opt.hlo           where another version of it goes wrong\n"
+                "  hilo run m.hlo --compare-with m.hlo --platform=cpu   where what is compiled goes wrong\n",
     .options = options,
     .reports = true,
     .xla_flags = true,

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/json.h"
 #include "cli/load.h"
@@ -92,7 +93,8 @@ static void counts_json(HlBuf *out, const HlCleanCounts *n) {
 // What lies in the output folder is never cleaned: given as input it would be nothing.
 static bool is_output(const char *path, const char *folder) {
   char a[PATH_MAX], b[PATH_MAX];
-  return realpath(path, a) && realpath(folder, b) && strcmp(a, b) == 0;
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && realpath(path, a) && realpath(folder, b) && strcmp(a, b) == 0;
 }
 
 static int run(Cli *cli) {

@@ -12,7 +12,8 @@
 #include "cpu/tile/plan.h"
 
 enum { FEW = 16, PART = 1 << 18, MOST_PARTS = 1 << 12, ENOUGH = 32 };
-enum { PIECE = 64, ROW = 64, TIMES = 16, MANY = 1 << 14 };  // of short pieces
+// Of short pieces: so many elements that few sums at once, which few threads share, would take long.
+enum { PIECE = 64, ROW = 64, TIMES = 16, MANY = 1 << 14, SUMS = 1 << 11, LONG = 1 << 20 };
 
 // Whether what an instruction is computed from calls anything, as reductions do: each part would make that again.
 static bool calls(HlArena *arena, const HlInst *value) {
@@ -99,7 +100,8 @@ static bool choose_short(const HlInst *reduce, const int64_t *stride, Part *out)
   for (int d; (d = dim_of_stride(from, stride, row)) >= 0 && hl_i64s_find(dims, d) < 0;)
     row *= from->dim[d];
   *out = (Part){out->inst, minor, 1, n, 0, out->buffer, out->dtype};
-  return n <= PIECE && row > n && row >= ROW && elements >= MANY && elements / n / results >= TIMES;
+  return n <= PIECE && row > n && row >= ROW && elements >= MANY &&
+         elements / n / results >= TIMES && (n * results >= SUMS || elements < LONG);
 }
 
 static void consider(Lower *l, const HlInst *reduce, bool alone) {

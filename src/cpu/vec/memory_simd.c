@@ -406,27 +406,34 @@ REGISTERS(8, uint64_t, 4)
 #define turn_whole_16(to, to_stride, from, from_stride) \
   turn_16(SIDE, SIDE, to, to_stride, from, from_stride)
 
-#define TRANSPOSE(size, T)                                                                        \
-  static inline void turn_##size(int64_t rows, int64_t columns, T *to, int64_t to_stride,         \
-                                 const T *from, int64_t from_stride) {                            \
-    for (int64_t c = 0; c < columns; c++)                                                         \
-      for (int64_t r = 0; r < rows; r++)                                                          \
-        to[c * to_stride + r] = from[r * from_stride + c];                                        \
-  }                                                                                               \
-  static void transpose_##size(int64_t rows, int64_t columns, void *out, int64_t to_stride,       \
-                               const void *in, int64_t from_stride) {                             \
-    T *to = out;                                                                                  \
-    const T *from = in;                                                                           \
-    for (int64_t r = 0; r < rows; r += SIDE)                                                      \
-      for (int64_t c = 0; c < columns; c += SIDE) {                                               \
-        T *corner = to + c * to_stride + r;                                                       \
-        const T *square = from + r * from_stride + c;                                             \
-        if (rows - r >= SIDE && columns - c >= SIDE)                                              \
-          turn_whole_##size(corner, to_stride, square, from_stride);                              \
-        else                                                                                      \
-          turn_##size(rows - r < SIDE ? rows - r : SIDE, columns - c < SIDE ? columns - c : SIDE, \
-                      corner, to_stride, square, from_stride);                                    \
-      }                                                                                           \
+// Squares follow each other along the side that lies further apart in memory, so that a few of its lines are walked at a time.
+#define TRANSPOSE(size, T)                                                                         \
+  static inline void turn_##size(int64_t rows, int64_t columns, T *to, int64_t to_stride,          \
+                                 const T *from, int64_t from_stride) {                             \
+    for (int64_t c = 0; c < columns; c++)                                                          \
+      for (int64_t r = 0; r < rows; r++)                                                           \
+        to[c * to_stride + r] = from[r * from_stride + c];                                         \
+  }                                                                                                \
+  static inline void turn_square_##size(int64_t rows, int64_t columns, T *to, int64_t to_stride,   \
+                                        const T *from, int64_t from_stride) {                      \
+    if (rows >= SIDE && columns >= SIDE)                                                           \
+      turn_whole_##size(to, to_stride, from, from_stride);                                         \
+    else                                                                                           \
+      turn_##size(rows < SIDE ? rows : SIDE, columns < SIDE ? columns : SIDE, to, to_stride, from, \
+                  from_stride);                                                                    \
+  }                                                                                                \
+  static void transpose_##size(int64_t rows, int64_t columns, void *out, int64_t to_stride,        \
+                               const void *in, int64_t from_stride) {                              \
+    T *to = out;                                                                                   \
+    const T *from = in;                                                                            \
+    const bool down = to_stride > from_stride;                                                     \
+    const int64_t outer = down ? columns : rows, inner = down ? rows : columns;                    \
+    for (int64_t i = 0; i < outer; i += SIDE)                                                      \
+      for (int64_t j = 0; j < inner; j += SIDE) {                                                  \
+        const int64_t r = down ? j : i, c = down ? i : j;                                          \
+        turn_square_##size(rows - r, columns - c, to + c * to_stride + r, to_stride,               \
+                           from + r * from_stride + c, from_stride);                               \
+      }                                                                                            \
   }
 TRANSPOSE(1, uint8_t)
 TRANSPOSE(2, uint16_t)

@@ -40,14 +40,25 @@ typedef struct Source {
 
 enum { CANDIDATES = 64 };
 
+// What a device's values say of how an array is cut. Devices run at once, in any order: each by itself, and all together when
+// they have ended.
+typedef struct OnDevice {
+  uint64_t possible;
+  bool differs;  // from its part as the program cuts it, at:
+  int64_t time;
+  uint64_t order;
+  HlMismatch mismatch;
+} OnDevice;
+
 typedef struct Target {
   HlStepPair *pair;
   Source **source;  // whose value it may have; the first is the partner's
   int n_sources;
   int64_t *times;
   ShardCuts cuts;  // of a cut program
+  OnDevice *on;    // [device]; NULL: nothing was compared yet
   bool due, done;  // its values are compared in this run; were in one before
-  uint64_t order;  // of the first value that differs among all that were compared
+  uint64_t order;  // of the first value that differs among all that were compared on a device
 } Target;
 
 typedef struct Lockstep {
@@ -60,6 +71,7 @@ typedef struct Lockstep {
   int devices_a;        // fewer, where one has all of a program that is cut
   StepSide side_a, side_b;
   Shards *shards;       // NULL: the second program has whole arrays
+  bool *gathered;          // [serial of b] what has the partner of its operand
   ShardCuts *result_cuts;  // of each leaf of the result
   HlModule *without;    // the first program, where its borders had to be written out
   Source *source;
@@ -67,7 +79,7 @@ typedef struct Lockstep {
   Target *target;            // as out->pair
   Map source_of, target_of;  // serials of a and b to 1 + places
   int64_t memory, held;
-  uint64_t now;
+  uint64_t *now;  // [device]: values that were compared
   HlCx *quiet;  // for comparisons
   pthread_mutex_t lock;
 } Lockstep;
@@ -229,14 +241,17 @@ static void pair_gathered(Lockstep *l, Partner *partner, const HlInst *inst) {
     if (!row || row->a->op == inst->op)
       continue;
     if (to && (!partner[to->serial] || !is_sure(partner[to->serial]->by)) &&
-        may_pair(l, row->a, to))
+        may_pair(l, row->a, to)) {
       partner[to->serial] = new_row(l, row->a, to, row->by);
+      l->gathered[to->serial] = true;
+    }
     if (shards_sum(inst))
       partner[operand->serial] = NULL;
   }
 }
 
 static void pair_gathers(Lockstep *l, Partner *partner) {
+  l->gathered = HL_ARRAY(l->arena, bool, (size_t)l->b->next_serial + 1);
   for (const HlComp *comp = l->b->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
       if (shards_gather(inst))
@@ -299,6 +314,8 @@ static void pair_up(Lockstep *l, const HlDiff *diff) {
       l->target[out->n_pairs] = (Target){.times = HL_ARRAY(l->arena, int64_t, l->devices)};
       if (l->shards)
         l->target[out->n_pairs].cuts = shards_cuts(l->shards, partner[b->serial]->a, b);
+      if (l->shards && l->gathered[b->serial])
+        shards_allow_any(&l->target[out->n_pairs].cuts);
       *map_at(&l->target_of, b->serial) = (uint64_t)++out->n_pairs;
     }
   }
@@ -376,34 +393,60 @@ static bool is_another(Lockstep *l, Target *t, int device, int64_t time, const H
 }
 
 // Once no way of cutting is left, all of it is compared as the program cuts it.
-static bool is_cut(Lockstep *l, ShardCuts *cuts, int device, const HlLiteral *value,
-                   const HlLiteral *expected, HlMismatch *mismatch) {
-  if (cuts->possible == 0)
-    cuts->possible = 1;
-  return shards_equal(l->quiet, l->shards, cuts, device, value, expected, l->options->tolerance,
-                      mismatch);
+static void note_cut(Lockstep *l, Target *t, int device, int64_t time, const HlLiteral *expected,
+                     const HlLiteral *value) {
+  if (!t->on) {
+    t->on = HL_ARRAY(l->arena, OnDevice, l->devices);
+    for (int d = 0; d < l->devices; d++)
+      t->on[d].possible = t->cuts.possible;
+  }
+  OnDevice *on = &t->on[device];
+  HlMismatch mismatch;
+  const uint64_t before = on->possible;
+  on->possible = shards_left(l->quiet, l->shards, &t->cuts, before, device, value, expected,
+                             l->options->tolerance, &mismatch);
+  if (!(before & ~on->possible & 1))
+    return;
+  *on = (OnDevice){on->possible, true, time, l->now[device], mismatch};
+}
+
+static void note_difference(Lockstep *l, Target *t, int device, int64_t time, uint64_t order,
+                            const HlMismatch *mismatch) {
+  HlStepPair *pair = t->pair;
+  l->out->n_different += pair->different == 0;
+  if (pair->different++ == 0 || device < pair->device) {
+    pair->device = device;
+    pair->time = time;
+    pair->mismatch = *mismatch;
+  }
+  t->order = pair->different == 1 || order < t->order ? order : t->order;
+}
+
+// After all runs: an array is cut in one way on all devices.
+static void join_devices(Lockstep *l) {
+  for (int k = 0; k < l->out->n_pairs; k++) {
+    Target *t = &l->target[k];
+    for (int d = 0; t->on && d < l->devices; d++)
+      t->cuts.possible &= t->on[d].possible;
+    for (int d = 0; t->on && t->cuts.possible == 0 && d < l->devices; d++)
+      if (t->on[d].differs)
+        note_difference(l, t, d, t->on[d].time, t->on[d].order, &t->on[d].mismatch);
+  }
 }
 
 static void compare(Lockstep *l, Target *t, int device, int64_t time, const HlLiteral *expected,
                     const HlLiteral *value) {
   const HlCompareOptions how = {.tolerance = l->options->tolerance};
   HlMismatch mismatch;
-  HlStepPair *pair = t->pair;
-  pair->compared++;
+  t->pair->compared++;
   l->out->n_compared++;
-  l->now++;
-  if (l->shards ? is_cut(l, &t->cuts, device, value, expected, &mismatch)
-                : hl_literal_equal(value, expected) ||
-                      hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch) ||
-                      is_another(l, t, device, time, value))
-    return;
-  if (pair->different++ == 0) {
-    pair->device = device;
-    pair->time = time;
-    pair->mismatch = mismatch;
-    t->order = l->now;
-    l->out->n_different++;
-  }
+  l->now[device]++;
+  if (l->shards)
+    note_cut(l, t, device, time, expected, value);
+  else if (!hl_literal_equal(value, expected) &&
+           !hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch) &&
+           !is_another(l, t, device, time, value))
+    note_difference(l, t, device, time, l->now[device], &mismatch);
 }
 
 static void compare_value(void *user, int device, const HlInst *inst, const HlLiteral *value) {
@@ -432,6 +475,22 @@ static void let_go(int devices, HlLiteral **results) {
     hl_literal_unref(results[d]);
 }
 
+// Once no way is left, as the program cuts it. Devices come in their order.
+static void compare_leaf(Lockstep *l, ShardCuts *cuts, int device, const HlLiteral *actual,
+                         const HlLiteral *expected, HlMismatch *out) {
+  *out = (HlMismatch){.equal = true, .same_shape = true, .n = actual->n, .worst = -1, .first = -1};
+  if (cuts->n == 0)
+    return;
+  if (cuts->possible == 0)
+    cuts->possible = 1;
+  HlMismatch first = *out;
+  cuts->possible = shards_left(l->quiet, l->shards, cuts, cuts->possible, device, actual, expected,
+                               l->options->tolerance, &first);
+  if (cuts->possible == 0)
+    *out = first;
+  out->equal = cuts->possible != 0;
+}
+
 // Of one device, whose part of each array of the whole result it is to be where the program is cut.
 static bool compare_leaves(Lockstep *l, int d, int n, const HlLiteral **actual,
                            const HlLiteral **expected) {
@@ -451,7 +510,7 @@ static bool compare_leaves(Lockstep *l, int d, int n, const HlLiteral **actual,
                            "neither program says how result r%d, %s, is cut to %s", k,
                            hl_shape_text(l->cx, expected[k]->shape),
                            hl_shape_text(l->cx, actual[k]->shape));
-    result[k].equal = cuts->n == 0 || is_cut(l, cuts, d, actual[k], expected[k], &result[k]);
+    compare_leaf(l, cuts, d, actual[k], expected[k], &result[k]);
     out->results_equal &= result[k].equal;
   }
   return true;
@@ -793,6 +852,7 @@ static bool run_lockstep(Lockstep *l, const HlLiteral *const *const *args) {
     return false;
   side_init(&l->side_a);
   side_init(&l->side_b);
+  l->now = HL_ARRAY(l->arena, uint64_t, l->devices + 1);
   if (out->is_cut) {
     l->shards = shards_new(l->arena, l->a, l->b);
     l->side_b.whole = shards_interface(l->shards);
@@ -802,6 +862,7 @@ static bool run_lockstep(Lockstep *l, const HlLiteral *const *const *args) {
   pair_up(l, diff);
   if (!run_all(l, args))
     return false;
+  join_devices(l);
   bool *unseen = HL_ARRAY(l->arena, bool, (size_t)l->b->next_serial + 1);
   out->n_unseen = side_unseen(&l->side_b, unseen);
   out->unseen = unseen;

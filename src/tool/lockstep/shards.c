@@ -184,7 +184,7 @@ static ShardCuts cuts_of(const Shards *s, const HlSharding *own, bool only, cons
   if (!only && (cuts.n == 0 || !s->says_results))
     guess(s, &cuts, room, whole, part);
   cuts.at = hl_arena_copy(s->arena, room, sizeof *room * (size_t)cuts.n);
-  cuts.possible = cuts.n == SHARD_CUTS ? UINT64_MAX : ((uint64_t)1 << cuts.n) - 1;
+  cuts.possible = ((uint64_t)1 << cuts.n) - 1;
   return cuts;
 }
 
@@ -263,24 +263,45 @@ static bool is_part(HlCx *quiet, const Shards *s, const HlSharding *sharding, in
 }
 
 bool shards_guessed(const ShardCuts *cuts) {
-  const uint64_t said = cuts->said >= 64 ? UINT64_MAX : ((uint64_t)1 << cuts->said) - 1;
-  return cuts->n > cuts->said && (cuts->possible & said) == 0;
+  const uint64_t said = ((uint64_t)1 << cuts->said) - 1;
+  return !cuts->any && cuts->n > cuts->said && (cuts->possible & said) == 0;
 }
 
-bool shards_equal(HlCx *quiet, const Shards *s, ShardCuts *cuts, int device, const HlLiteral *part,
-                  const HlLiteral *whole, HlMaybeFloat tolerance, HlMismatch *out) {
-  bool has = false;
+void shards_allow_any(ShardCuts *cuts) {
+  if (cuts->n > 0 && !cuts->any)
+    cuts->possible |= (uint64_t)1 << cuts->n;
+  cuts->any = cuts->n > 0;
+}
+
+// Whether a value is the part of some device, by a grid of all parts of its size.
+static bool is_some_part(HlCx *quiet, const Shards *s, const HlLiteral *part,
+                         const HlLiteral *whole, HlMaybeFloat tolerance) {
+  const HlSharding *room[SHARD_CUTS];
+  ShardCuts grids = {0};
+  HlMismatch mismatch;
+  guess(s, &grids, room, whole->shape, part->shape);
+  for (int device = 0; grids.n > 0 && device < s->part->num_partitions; device++)
+    if (is_part(quiet, s, room[0], device, part, whole, tolerance, &mismatch))
+      return true;
+  return false;
+}
+
+uint64_t shards_left(HlCx *quiet, const Shards *s, const ShardCuts *cuts, uint64_t possible,
+                     int device, const HlLiteral *part, const HlLiteral *whole,
+                     HlMaybeFloat tolerance, HlMismatch *first) {
   for (int k = 0; k < cuts->n; k++) {
     HlMismatch mismatch;
-    if (!(cuts->possible >> k & 1) ||
+    if (!(possible >> k & 1) ||
         is_part(quiet, s, cuts->at[k], device, part, whole, tolerance, &mismatch))
       continue;
-    cuts->possible &= ~((uint64_t)1 << k);
-    if (!has)
-      *out = mismatch;
-    has = true;
+    possible &= ~((uint64_t)1 << k);
+    if (k == 0)
+      *first = mismatch;
   }
-  return cuts->possible != 0;
+  const uint64_t some = (uint64_t)1 << cuts->n;
+  return cuts->any && possible == some && !is_some_part(quiet, s, part, whole, tolerance)
+             ? 0
+             : possible;
 }
 
 // --- Ops that know of devices -----------------------------------------------------------------------

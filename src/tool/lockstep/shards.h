@@ -28,17 +28,19 @@ typedef struct ShardCuts {
   const HlSharding **at;  // NULL in it: every device has all of it
   int n;
   int said;               // so many are said by one of the programs: those behind are grids of devices in their order
-  uint64_t possible;      // those that no value has ruled out: bit k stands for at[k]
+  bool any;               // or any part, of any place: possible as bit n
+  uint64_t possible;      // those that no value has ruled out: bit k stands for at[k]; all, to begin with
 } ShardCuts;
-enum { SHARD_CUTS = 64 };
+enum { SHARD_CUTS = 60 };
 ShardCuts shards_cuts(const Shards *shards, const HlInst *whole, const HlInst *part);
+// What devices put together goes on to something else: it may be any part, as long as it is one.
+void shards_allow_any(ShardCuts *cuts);
 // The same of a leaf of the result.
 ShardCuts shards_result_cuts(const Shards *shards, int leaf, const HlShape *whole, const HlShape *part);
-// Rules out those by which a device's value is not its part of the whole one. False: none is left, and the mismatch is that
-// of the first that was left before.
-bool shards_equal(HlCx *quiet, const Shards *shards, ShardCuts *cuts, int device, const HlLiteral *part,
-                  const HlLiteral *whole, HlMaybeFloat tolerance, HlMismatch *out);
-
+// Of some of the ways those by which a device's value is its part of the whole one; where the first way was among them and is not
+// any more, *first is what differs by it.
+uint64_t shards_left(HlCx *quiet, const Shards *shards, const ShardCuts *cuts, uint64_t possible, int device,
+                     const HlLiteral *part, const HlLiteral *whole, HlMaybeFloat tolerance, HlMismatch *first);
 // Whether only what neither program says is left.
 bool shards_guessed(const ShardCuts *cuts);
 
