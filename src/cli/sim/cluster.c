@@ -461,7 +461,9 @@ static const HlClusterProgram *no_lessons(Cli *cli) {
 
 static bool chakra_file(Cli *cli, const SimCluster *c, const char *path, const char *prefix) {
   HlArena *arena = hl_arena_new();
-  const HlClusterProgram *p = c->lessons ? no_lessons(cli) : hl_chakra_read(cli->cx, arena, prefix, NULL, c->system->device);
+  const HlClusterProgram *p = c->lessons
+                                  ? no_lessons(cli)
+                                  : hl_chakra_read(cli->cx, arena, prefix, NULL, c->system->device);
   bool ok = p != NULL;
   if (ok && c->devices > 0 && c->devices != p->devices)
     ok = hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
@@ -487,8 +489,10 @@ static bool graph_file(Cli *cli, const SimCluster *c, CliFiles *files, int k) {
   SimInput input;
   bool skipped = false, ok = sim_input(cli, &input) == CLI_OK;
   HlSimGraph *graph = ok ? sim_load(cli, files, k, &input, &skipped) : NULL;
-  const HlClusterProgram *p = graph && c->lessons ? no_lessons(cli)
-      : graph ? hl_program_of_graph(cli->cx, arena, graph, c->system->device) : NULL;
+  const HlClusterProgram *p = NULL;
+  if (graph)
+    p = c->lessons ? no_lessons(cli)
+                   : hl_program_of_graph(cli->cx, arena, graph, c->system->device);
   if (p && c->devices > 0 && c->devices != p->devices)
     ok = hl_error(cli->cx, (HlPos){0},
                   "the graph is of %lld processors: --extend=%lld makes it one of others",
@@ -553,9 +557,8 @@ int sim_cluster(Cli *cli) {
     sim_cluster_free(&c);
     return CLI_USAGE;
   }
-  if (files.n > 1 &&
-      (cli_flag(cli, "--timeline") || cli_flag(cli, "--page") || cli_flag(cli, "--chakra") ||
-       cli_flag(cli, "--plot")))
+  if (files.n > 1 && (cli_flag(cli, "--timeline") || cli_flag(cli, "--page") ||
+                      cli_flag(cli, "--chakra") || cli_flag(cli, "--plot")))
     status = cli_usage(cli, "--timeline, --page, --plot and --chakra are of one program, not of %d",
                        files.n);
   if (status != CLI_USAGE && cli_flag(cli, "--plot") && !cli_flag(cli, "--sweep"))

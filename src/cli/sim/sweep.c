@@ -303,7 +303,8 @@ bool sim_sweep(Cli *cli, const SimCluster *c, const HlModule *m, const HlCluster
 bool sim_check_changes(Cli *cli, const SimCluster *c) {
   HlArena *arena = hl_arena_new();
   const char *list = cli_value(cli, "--what-if"), *spec = cli_value(cli, "--sweep");
-  bool ok = !list || *list || cli_usage(cli, "--what-if: which changes? bandwidth=2x, say") == CLI_OK;
+  bool ok =
+      !list || *list || cli_usage(cli, "--what-if: which changes? bandwidth=2x, say") == CLI_OK;
   for (; ok && list && *list; list += strcspn(list, ",")) {
     list += *list == ',';
     ok = hl_system_what_if(cli->cx, arena, c->system,

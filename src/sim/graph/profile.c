@@ -161,9 +161,8 @@ HlSimProfile *hl_sim_profile_read(HlCx *cx, HlSource *source, int64_t replicas,
   HlArena *arena = hl_arena_new();
   HlSimProfile *out = HL_NEW(arena, HlSimProfile);
   *out = (HlSimProfile){.arena = arena, .by_name = {.arena = arena}};
-  const bool ok = trace_is(hl_source_bytes(source))
-                      ? trace_read(cx, source, replicas, out)
-                      : read_csv(cx, source, replicas, compat, out);
+  const bool ok = trace_is(hl_source_bytes(source)) ? trace_read(cx, source, replicas, out)
+                                                    : read_csv(cx, source, replicas, compat, out);
   if (ok)
     return out;
   hl_arena_free(arena);

@@ -52,9 +52,9 @@ static const char *op_of(const json_t *event, const json_t *args) {
   const char *op = json_string_value(json_object_get(args, "hlo_op"));
   if (op)
     return op;
-  const bool named = json_object_get(args, "hlo_category") ||
-                     (json_is_integer(json_object_get(args, "step")) &&
-                      json_is_string(json_object_get(args, "op")));
+  const bool named =
+      json_object_get(args, "hlo_category") || (json_is_integer(json_object_get(args, "step")) &&
+                                                json_is_string(json_object_get(args, "op")));
   return named ? json_string_value(json_object_get(event, "name")) : NULL;
 }
 

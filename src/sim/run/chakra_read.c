@@ -305,8 +305,7 @@ static bool read_group(Reader *r, int64_t number, char *seen, HlI64s *out) {
   for (int64_t k = 0; k < size; k++) {
     const json_t *item = number ? json_array_get(list, (size_t)k) : NULL;
     ids[k] = number ? (int64_t)json_integer_value(item) : k;
-    if ((number && !json_is_integer(item)) || ids[k] < 0 || ids[k] >= r->n_ranks ||
-        seen[ids[k]])
+    if ((number && !json_is_integer(item)) || ids[k] < 0 || ids[k] >= r->n_ranks || seen[ids[k]])
       return hl_error(r->cx, (HlPos){0},
                       "group %lld names rank %lld, which is not there or in another group",
                       (long long)number, (long long)ids[k]);
@@ -398,8 +397,8 @@ static bool add_node(Reader *r, HlProgramBuilder *b, int at, const Node *node, B
   case CHAKRA_MEM_STORE: {
     const double seconds =
         node->seconds >= 0 ? node->seconds : hl_roofline(r->device, node->flops, node->bytes);
-    const int step = hl_program_compute(
-        b, node->name, node->type == CHAKRA_COMP ? "compute" : "memory", seconds);
+    const int step = hl_program_compute(b, node->name,
+                                        node->type == CHAKRA_COMP ? "compute" : "memory", seconds);
     b->step.at[step].flops = node->flops;
     b->step.at[step].bytes = node->bytes;
     return true;
@@ -423,10 +422,11 @@ typedef struct Sent {
 } Sent;
 
 typedef struct Slots {
-  VEC(Sent) sent;   // by slot, then by round
-  Begun *begun;     // by slot
-  int *needed;      // by slot: the common node that waits for it; n_common: the end
-  int *first, *next;  // by common node: a slot that it waits for; by slot: another for the same node; 1 + it, 0: none
+  VEC(Sent) sent;  // by slot, then by round
+  Begun *begun;    // by slot
+  int *needed;     // by slot: the common node that waits for it; n_common: the end
+  int *first,
+      *next;  // by common node: a slot that it waits for; by slot: another for the same node; 1 + it, 0: none
 } Slots;
 
 static uint64_t message_key(int64_t from, int64_t to, int64_t tag, int slot) {
@@ -447,21 +447,20 @@ static bool count_messages(Reader *r, Map *open) {
           continue;
         if (node->peer < 0 || node->peer >= r->n_ranks)
           return hl_error(r->cx, (HlPos){0}, "node %.*s of rank %lld is with rank %lld of %lld",
-                          (int)node->name.n, node->name.at, (long long)rank,
-                          (long long)node->peer, (long long)r->n_ranks);
+                          (int)node->name.n, node->name.at, (long long)rank, (long long)node->peer,
+                          (long long)r->n_ranks);
         uint64_t *at = map_at(open, receives ? message_key(node->peer, rank, node->tag, m.slot)
                                              : message_key(rank, node->peer, node->tag, m.slot));
         *at += *at == 0;  // 1 + the receives that are open
         if (!receives && *at == 1)
           return hl_error(r->cx, (HlPos){0},
                           "rank %lld sends %.*s to rank %lld, which does not receive it there",
-                          (long long)rank, (int)node->name.n, node->name.at,
-                          (long long)node->peer);
+                          (long long)rank, (int)node->name.n, node->name.at, (long long)node->peer);
         *at += receives ? 1 : UINT64_MAX;
         left += receives ? 1 : -1;
       }
-  return left == 0 || hl_error(r->cx, (HlPos){0}, "%lld messages are received and never sent",
-                               (long long)left);
+  return left == 0 ||
+         hl_error(r->cx, (HlPos){0}, "%lld messages are received and never sent", (long long)left);
 }
 
 static int by_round(const void *a, const void *b) {
@@ -555,7 +554,8 @@ static void add_slot(Reader *r, HlProgramBuilder *b, Slots *slots, int slot, int
     }
     const HlProgramExchange x = {.kind = HL_PERMUTE,
                                  .bytes = first.node->size,
-                                 .groups = hl_program_groups(b, (HlDeviceGroups){1, r->n_ranks, ids}),
+                                 .groups =
+                                     hl_program_groups(b, (HlDeviceGroups){1, r->n_ranks, ids}),
                                  .target = target};
     hl_program_exchange(b, first.node->name, x, 2);
     begun.n++;

@@ -170,8 +170,9 @@ void hl_sweep_page(const HlSweep *s, HlBuf *out) {
   hl_buf_puts(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
                    "name=\"viewport\" content=\"width=device-width\">\n<title>");
   hl_buf_xml(out, s->program);
-  hl_buf_printf(out, "</title>\n<style>\n%ssvg { width: 100%% } svg text { font-size: 12px; fill: "
-                     "var(--soft) } .grid { stroke: var(--line) }\n</style></head><body>\n<h1>",
+  hl_buf_printf(out,
+                "</title>\n<style>\n%ssvg { width: 100%% } svg text { font-size: 12px; fill: "
+                "var(--soft) } .grid { stroke: var(--line) }\n</style></head><body>\n<h1>",
                 run_web_file("style"));
   hl_buf_xml(out, s->program);
   hl_buf_puts(out, "</h1>\n<p>");
