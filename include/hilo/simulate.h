@@ -78,6 +78,7 @@ typedef struct HlProgramOptions {
   bool copies_apart;           // but groups of all partitions of one copy stay as they are: copies are replicas
   HlOverlap overlap;
   int64_t trips;               // of loops of which nobody knows; 0: 1
+  bool every_branch;           // of a conditional all branches, each as if it were equally often taken; else the longest
   int64_t unroll;              // steps that loops may become; 0: 4096; beyond that they stand there once
   HlStepTime *time;            // NULL: the roofline
   void *user;
@@ -175,6 +176,11 @@ void hl_calibration_learn(HlCalibration *c, HlStr category, double measured, dou
 // From the rows of a profile (hilo/sim_graph.h): a device's roofline by their flops and bytes. How many rows said something.
 struct HlSimProfile;
 int hl_calibration_learn_profile(HlCalibration *c, const struct HlSimProfile *profile, const HlTarget *device);
+// From the steps of a program that have a row of their name. How many.
+int hl_calibration_learn_program(HlCalibration *c, const struct HlSimProfile *profile, const HlClusterProgram *program,
+                                 const HlTarget *device);
+// Computing takes the roofline of its flops and bytes times its category's factor, but steps that have a row in `measured` (NULL: none).
+void hl_calibration_apply(const HlCalibration *c, HlClusterProgram *program, const HlTarget *device, const struct HlSimProfile *measured);
 // 1 where nothing has been learned of the category nor of any.
 double hl_calibration_factor(const HlCalibration *c, HlStr category);
 // The larger of computing at the device's peak and moving bytes.
@@ -185,7 +191,27 @@ double hl_roofline(const HlTarget *device, double flops, double bytes);
 // A run as a trace that Perfetto reads (ui.perfetto.dev): streams as threads, memory as a counter.
 void hl_cluster_perfetto(const HlClusterProgram *program, const HlClusterRun *run, HlBuf *out);
 // A page with the timeline, where the time goes, and what if; opens without a network.
-void hl_cluster_page(const HlClusterProgram *program, const HlClusterRun *run, const HlSystem *system, HlBuf *out);
+void hl_cluster_page(const HlClusterProgram *program, const HlClusterRun *run, const HlSystem *system, const HlClusterOptions *options,
+                     HlBuf *out);
+
+// All combinations of a few values, in their order, the last key's the fastest.
+typedef struct HlSweepKey {
+  const char *name;
+  const char *const *value;
+  int n;
+} HlSweepKey;
+typedef struct HlSweepPoint {
+  double seconds, exposed;
+} HlSweepPoint;
+typedef struct HlSweep {
+  const char *program, *system;
+  int n_keys;                  // one or more
+  const HlSweepKey *key;
+  int n;                       // the product of their numbers of values
+  const HlSweepPoint *point;
+} HlSweep;
+// A page with plots of times over the first key's values, a line for each combination of the others; opens without a network.
+void hl_sweep_page(const HlSweep *sweep, HlBuf *out);
 
 #ifdef __cplusplus
 }

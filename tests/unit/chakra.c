@@ -96,6 +96,50 @@ static void test_round_trip(void **state) {
   assert_true(folder_remove(folder));
 }
 
+// Messages between ranks come back as permutations, each in its place.
+static void test_messages(void **state) {
+  (void)state;
+  enum { N = 6 };
+  static const int64_t along[N] = {1, 2, 3, 4, 5, -1}, some[N] = {3, -1, -1, 0, 5, 4};
+  char folder[FOLDER_ROOM];
+  assert_true(folder_make(folder, "chakra"));
+  const char *prefix = hl_arena_printf(arena, "%s/step", folder);
+  HlProgramBuilder *b = hl_program_begin(arena, "messages", N);
+  const int all = in_groups(b, N, N);
+  hl_program_compute(b, hl_str("a"), "dot", 1e-4);
+  const int beside =
+      hl_program_exchange(b, hl_str("along"), (HlProgramExchange){HL_PERMUTE, 1e7, all, along}, 2);
+  hl_program_compute(b, hl_str("b"), "dot", 2e-5);
+  hl_program_wait(b, hl_str("done"), beside);
+  hl_program_compute(b, hl_str("c"), "add", 1e-5);
+  hl_program_exchange(b, hl_str("some"), (HlProgramExchange){HL_PERMUTE, 3e6, all, some}, 0);
+  hl_program_exchange(b, hl_str("sum"), (HlProgramExchange){HL_ALL_REDUCE, 1e6, all, NULL}, 0);
+  const HlClusterProgram *p = hl_program_end(b);
+  assert_true(hl_chakra_write_all(cx, p, prefix, NULL));
+  const HlSystem *s = hl_system_find(cx, arena, "tpu-v5e-pod");
+  const HlClusterProgram *again = hl_chakra_read(cx, arena, prefix, NULL, s->device);
+  if (!again)
+    fail_msg("%s", hl_cx_diag(cx, 0)->text);
+  assert_int_equal(again->n_exchanges, 3);
+  for (int device = 0; device < N; device++) {
+    HlClusterRun before, after;
+    const HlClusterOptions options = {.each = true, .device = device};
+    assert_true(hl_cluster_run(cx, arena, p, s, &options, &before));
+    assert_true(hl_cluster_run(cx, arena, again, s, &options, &after));
+    assert_true(fabs(before.seconds - after.seconds) <= 1e-9 * before.seconds);
+    assert_true(fabs(before.compute - after.compute) <= 1e-9 * before.compute);
+  }
+  // A rank whose receive is missing.
+  HlBuf alone = {0};
+  const HlClusterProgram *other = made_up(N, 1);
+  assert_true(hl_chakra_write(cx, other, 1, NULL, &alone));
+  assert_true(hl_write_file(cx, hl_arena_printf(arena, "%s.1.et", prefix), alone.at, alone.n));
+  hl_buf_free(&alone);
+  assert_null(hl_chakra_read(cx, arena, prefix, NULL, s->device));
+  hl_cx_clear(cx);
+  assert_true(folder_remove(folder));
+}
+
 // Whatever is cut off or changed in a file is refused or read, never worse.
 static void test_damage(void **state) {
   (void)state;
@@ -148,7 +192,7 @@ static void test_many(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
-                                     cmocka_unit_test(test_round_trip),
+                                     cmocka_unit_test(test_round_trip), cmocka_unit_test(test_messages),
                                      cmocka_unit_test(test_damage), cmocka_unit_test(test_many)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

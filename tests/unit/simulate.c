@@ -151,6 +151,26 @@ static void test_classes(void **state) {
     assert_true(few.step[k].begin == each.step[k].begin && few.step[k].end == each.step[k].end);
 }
 
+// Along a line no two devices are alike, which nobody waits to find out.
+static void test_long_line(void **state) {
+  (void)state;
+  enum { N = 16384 };
+  const HlSystem *s = hl_system_resize(cx, arena, hl_system_find(cx, arena, "h100"), N);
+  int64_t *ids = HL_ARRAY(arena, int64_t, N), *next = HL_ARRAY(arena, int64_t, N);
+  for (int k = 0; k < N; k++) {
+    ids[k] = k;
+    next[k] = k + 1 < N ? k + 1 : -1;
+  }
+  HlProgramBuilder *b = hl_program_begin(arena, "line", N);
+  const int all = hl_program_groups(b, (HlDeviceGroups){1, N, ids});
+  hl_program_exchange(b, hl_str("shift"), (HlProgramExchange){HL_PERMUTE, 1e6, all, next}, 0);
+  const double begin = hl_now();
+  const HlClusterRun run = run_of(hl_program_end(b), s, (HlClusterOptions){0});
+  assert_int_equal(run.classes, N);
+  assert_true(run.seconds > 1e6 / s->level[1].bandwidth);
+  assert_true(hl_now() - begin < 20);
+}
+
 static void test_jitter(void **state) {
   (void)state;
   const HlSystem *s = system_of("switch 64 bandwidth 10GB/s latency 1us");
@@ -413,7 +433,7 @@ int main(void) {
       cmocka_unit_test(test_interference),
       cmocka_unit_test(test_one_stream_queues),
       cmocka_unit_test(test_classes),
-      cmocka_unit_test(test_jitter),
+      cmocka_unit_test(test_long_line), cmocka_unit_test(test_jitter),
       cmocka_unit_test(test_module),
       cmocka_unit_test(test_loops),
       cmocka_unit_test(test_large),

@@ -94,7 +94,12 @@ static bool read_stragglers(const Cli *cli, HlClusterOptions *out) {
 
 static bool read_run_options(Cli *cli, SimCluster *out) {
   HlClusterOptions *o = &out->options;
+  const char *branches = cli_value(cli, "--branches");
   int64_t seed = 0;
+  out->every_branch = branches && strcmp(branches, "expected") == 0;
+  if (branches && !out->every_branch && strcmp(branches, "worst") != 0)
+    return cli_usage(cli, "--branches of --system: worst or expected, not '%s'", branches) ==
+           CLI_OK;
   out->overlap = cli_flag(cli, "--overlap") ? HL_OVERLAP_ALL : HL_OVERLAP_AS_WRITTEN;
   o->each = cli_flag(cli, "--each");
   if (!cli_integer(cli, "--devices", 1, 1 << 24, &out->devices) ||
@@ -110,8 +115,8 @@ static bool read_run_options(Cli *cli, SimCluster *out) {
   return true;
 }
 
-static HlSimProfile *read_profile(Cli *cli) {
-  HlSource *source = hl_read_file(cli->cx, cli_value(cli, "--profile"));
+static HlSimProfile *read_profile(Cli *cli, const char *option) {
+  HlSource *source = hl_read_file(cli->cx, cli_value(cli, option));
   int64_t replicas = 1;
   HlSimProfile *profile = NULL;
   if (source && cli_integer(cli, "--replicas", 1, INT32_MAX, &replicas))
@@ -139,13 +144,17 @@ int sim_cluster_options(Cli *cli, SimCluster *out) {
   if (!read_run_options(cli, out))
     return CLI_USAGE;
   out->system = hl_system_find(cli->cx, out->arena, cli_value(cli, "--system"));
-  if (out->system && cli_flag(cli, "--profile") && !(out->profile = read_profile(cli)))
+  if (out->system && cli_flag(cli, "--profile") && !(out->profile = read_profile(cli, "--profile")))
+    return fail(cli);
+  if (out->system && cli_flag(cli, "--calibrate") &&
+      !(out->lessons = read_profile(cli, "--calibrate")))
     return fail(cli);
   return out->system ? CLI_OK : fail(cli);
 }
 
 void sim_cluster_free(SimCluster *c) {
   hl_sim_profile_free(c->profile);
+  hl_sim_profile_free(c->lessons);
   hl_arena_free(c->arena);
 }
 
@@ -166,16 +175,45 @@ static bool measured(void *user, HlStr name, const char *category, double roofli
   return row != NULL;
 }
 
+static bool names_categories(const HlSimProfile *profile) {
+  const HlSimProfileRow *row;
+  const int n = hl_sim_profile_rows(profile, &row);
+  for (int k = 0; k < n; k++)
+    if (row[k].category.n > 0)
+      return true;
+  return false;
+}
+
+// Rows of a category are lessons by themselves; others if the program has their ops, or else for all categories. False after
+// reporting.
+static bool calibrate(Cli *cli, const SimCluster *c, HlArena *arena, const HlModule *m,
+                      HlClusterProgram *p) {
+  const HlTarget *device = c->system->device;
+  HlCalibration *lessons = hl_calibration_new(arena);
+  int learned = hl_calibration_learn_profile(lessons, c->lessons, device);
+  if (learned == 0 || !names_categories(c->lessons))
+    learned += hl_calibration_learn_program(lessons, c->lessons, p, device);
+  if (learned == 0)
+    return hl_error(cli->cx, hl_module_pos(m),
+                    "nothing to calibrate by: no row of %s says what it computed, or has the name "
+                    "of an op of the program",
+                    cli_value(cli, "--calibrate"));
+  hl_calibration_apply(lessons, p, device, c->profile);
+  return true;
+}
+
 HlClusterProgram *sim_program(Cli *cli, const SimCluster *c, HlArena *arena, const HlModule *m,
                               int64_t devices) {
   const HlProgramOptions o = {.system = c->system,
                               .devices = devices,
                               .overlap = c->overlap,
                               .trips = c->trips,
+                              .every_branch = c->every_branch,
                               .copies_apart = cli_flag(cli, "--mesh"),
                               .time = c->profile ? measured : NULL,
                               .user = c->profile};
-  return hl_program_new(cli->cx, arena, m, &o);
+  HlClusterProgram *p = hl_program_new(cli->cx, arena, m, &o);
+  return !p || !c->lessons || calibrate(cli, c, arena, m, p) ? p : NULL;
 }
 
 // A program that says by shardings how it is to be spread, or is told by --shard, and has not been: it becomes that of one device.
@@ -349,7 +387,7 @@ static bool write_to(Cli *cli, const char *option, HlBuf *text) {
 }
 
 static bool write_files(Cli *cli, const HlClusterProgram *p, const HlSystem *s,
-                        const HlClusterRun *run) {
+                        const HlClusterOptions *options, const HlClusterRun *run) {
   HlBuf text = {0};
   bool ok = true;
   if (cli_flag(cli, "--timeline")) {
@@ -358,7 +396,7 @@ static bool write_files(Cli *cli, const HlClusterProgram *p, const HlSystem *s,
   }
   text.n = 0;
   if (ok && cli_flag(cli, "--page")) {
-    hl_cluster_page(p, run, s, &text);
+    hl_cluster_page(p, run, s, options, &text);
     ok = write_to(cli, "--page", &text);
   }
   hl_buf_free(&text);
@@ -390,7 +428,7 @@ static bool simulate(Cli *cli, const SimCluster *c, HlArena *arena, const char *
   if (ok && !cli->json)
     cli_print(&out);
   hl_buf_free(&out);
-  return ok && write_files(cli, p, s, &run);
+  return ok && write_files(cli, p, s, &c->options, &run);
 }
 
 static bool one_module(Cli *cli, const SimCluster *c, const char *path, HlModule *m) {
@@ -415,9 +453,17 @@ static const char *chakra_prefix(HlArena *arena, const char *path) {
   return k < n - 3 && k > 1 && path[k - 1] == '.' ? hl_arena_strndup(arena, path, k - 1) : NULL;
 }
 
+static const HlClusterProgram *no_lessons(Cli *cli) {
+  hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
+                "--calibrate is of programs: graphs and traces say how long they compute");
+  return NULL;
+}
+
 static bool chakra_file(Cli *cli, const SimCluster *c, const char *path, const char *prefix) {
   HlArena *arena = hl_arena_new();
-  const HlClusterProgram *p = hl_chakra_read(cli->cx, arena, prefix, NULL, c->system->device);
+  const HlClusterProgram *p = c->lessons
+                                  ? no_lessons(cli)
+                                  : hl_chakra_read(cli->cx, arena, prefix, NULL, c->system->device);
   bool ok = p != NULL;
   if (ok && c->devices > 0 && c->devices != p->devices)
     ok = hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
@@ -443,8 +489,10 @@ static bool graph_file(Cli *cli, const SimCluster *c, CliFiles *files, int k) {
   SimInput input;
   bool skipped = false, ok = sim_input(cli, &input) == CLI_OK;
   HlSimGraph *graph = ok ? sim_load(cli, files, k, &input, &skipped) : NULL;
-  const HlClusterProgram *p =
-      graph ? hl_program_of_graph(cli->cx, arena, graph, c->system->device) : NULL;
+  const HlClusterProgram *p = NULL;
+  if (graph)
+    p = c->lessons ? no_lessons(cli)
+                   : hl_program_of_graph(cli->cx, arena, graph, c->system->device);
   if (p && c->devices > 0 && c->devices != p->devices)
     ok = hl_error(cli->cx, (HlPos){0},
                   "the graph is of %lld processors: --extend=%lld makes it one of others",
@@ -509,10 +557,12 @@ int sim_cluster(Cli *cli) {
     sim_cluster_free(&c);
     return CLI_USAGE;
   }
-  if (files.n > 1 &&
-      (cli_flag(cli, "--timeline") || cli_flag(cli, "--page") || cli_flag(cli, "--chakra")))
-    status =
-        cli_usage(cli, "--timeline, --page and --chakra are of one program, not of %d", files.n);
+  if (files.n > 1 && (cli_flag(cli, "--timeline") || cli_flag(cli, "--page") ||
+                      cli_flag(cli, "--chakra") || cli_flag(cli, "--plot")))
+    status = cli_usage(cli, "--timeline, --page, --plot and --chakra are of one program, not of %d",
+                       files.n);
+  if (status != CLI_USAGE && cli_flag(cli, "--plot") && !cli_flag(cli, "--sweep"))
+    status = cli_usage(cli, "--plot is of a --sweep");
   for (int k = 0; status != CLI_USAGE && k < files.n; k++)
     status = cli_worse(status, one_file(cli, &c, &files, k));
   status = cli_worse(status, cli_end_files(cli, &files));

@@ -34,11 +34,15 @@ int sim_exchange_times(Cli *cli);  // exchange.c: of --system, with --exchange
        "of --system: so many devices are so many times slower, as 0.01,1.5"},                      \
       {"--each", NULL, "of --system: simulate each device for itself where classes would do"},     \
       {"--device", "N", "of --system: the device whose timeline is shown (default 0)"},            \
+      {"--calibrate", "FILE",                                                                      \
+       "of --system: a profile (CSV of TPU profilers, a trace of jax.profiler or hilo run "        \
+       "--profile): how far from the roofline ops of each category are"},                          \
       {"--what-if", "CHANGES",                                                                     \
        "of --system: times with these changes, as bandwidth=2x,level1.latency=1us"},               \
       {"--sweep", "SPEC",                                                                          \
        "of --system: all combinations of values, as "                                              \
        "'bandwidth=1x,2x;devices=64,128;all-reduce=ring,levels'"},                                 \
+      {"--plot", "OUT", "of --sweep: a page with its times drawn over the first key's values"},    \
       {"--timeline", "OUT", "of --system: a trace for ui.perfetto.dev"},                           \
       {"--page", "OUT", "of --system: a page with the timeline and where the time goes"},          \
       {"--chakra", "PREFIX",                                                                       \
@@ -58,8 +62,10 @@ typedef struct SimCluster {
   HlDeviceMesh mesh;  // --mesh, or the axes of --search-mesh
   HlClusterOptions options;
   HlOverlap overlap;
+  bool every_branch;
   int64_t trips;  // of loops of which nobody knows; 0: once, with a warning
   HlSimProfile *profile;
+  HlSimProfile *lessons;  // --calibrate
 } SimCluster;
 int sim_cluster_options(Cli *cli, SimCluster *out);  // an exit status
 void sim_cluster_free(SimCluster *c);

@@ -60,7 +60,9 @@ static const CliOption options[] = {
     {"--net-gbit", "G", "of --alone: 2^30 bits a second of the network interface (default 656)"},
     {"--start", "S", "of --alone: the time at the beginning, in seconds"},
     {"--seed", "N", "of --alone: of the numbers that branches are drawn with; of --system: of jitter and stragglers"},
-    {"--branches", "HOW", "of --alone: draw a branch by its probability, or take the worst"},
+    {"--branches", "HOW",
+     "of --alone: draw a branch by its probability, or take the worst; of --system: worst (the "
+     "longest one), or expected, all of them, equally often"},
     SIM_CLUSTER_OPTIONS,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},

@@ -144,8 +144,7 @@ int sim_exchange_times(Cli *cli) {
     status = cli_usage(cli, "--exchange takes no files");
   if (status == CLI_OK && !read_kind(cli, &what.kind))
     status = CLI_USAGE;
-  if (status == CLI_OK && bytes &&
-      (!hl_quantity(bytes, "B", &what.bytes) || what.bytes > 0x1p62))
+  if (status == CLI_OK && bytes && (!hl_quantity(bytes, "B", &what.bytes) || what.bytes > 0x1p62))
     status = cli_usage(cli, "--bytes: expected a size, as 64MiB, not '%s'", bytes);
   if (status != CLI_OK) {
     sim_cluster_free(&c);

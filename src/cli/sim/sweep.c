@@ -233,6 +233,20 @@ static bool next_combination(const Sweep *s, int *at) {
   return false;
 }
 
+static bool write_plot(Sweep *s, const HlClusterRun *run, int n) {
+  HlSweepKey key[MAX_KEYS];
+  HlSweepPoint *point = HL_ARRAY(s->arena, HlSweepPoint, n + 1);
+  HlBuf page = {0};
+  for (int k = 0; k < s->n; k++)
+    key[k] = (HlSweepKey){s->key[k].name, s->key[k].value, s->key[k].n};
+  for (int k = 0; k < n; k++)
+    point[k] = (HlSweepPoint){run[k].seconds, run[k].exposed};
+  hl_sweep_page(&(HlSweep){s->p->name, s->c->system->name, s->n, key, n, point}, &page);
+  const bool ok = hl_write_file(s->cli->cx, cli_value(s->cli, "--plot"), page.at, page.n);
+  hl_buf_free(&page);
+  return ok;
+}
+
 static bool run_all(Sweep *s, Table *t) {
   int at[MAX_KEYS] = {0};
   VEC(HlClusterRun) runs = {0};
@@ -256,6 +270,7 @@ static bool run_all(Sweep *s, Table *t) {
     put_row(s, t, s->arena, at, &runs.at[k], longest);
     next_combination(s, at);
   }
+  ok = ok && (!cli_flag(s->cli, "--plot") || write_plot(s, runs.at, runs.n));
   vec_free(&runs);
   return ok;
 }
@@ -288,7 +303,8 @@ bool sim_sweep(Cli *cli, const SimCluster *c, const HlModule *m, const HlCluster
 bool sim_check_changes(Cli *cli, const SimCluster *c) {
   HlArena *arena = hl_arena_new();
   const char *list = cli_value(cli, "--what-if"), *spec = cli_value(cli, "--sweep");
-  bool ok = !list || *list || cli_usage(cli, "--what-if: which changes? bandwidth=2x, say") == CLI_OK;
+  bool ok =
+      !list || *list || cli_usage(cli, "--what-if: which changes? bandwidth=2x, say") == CLI_OK;
   for (; ok && list && *list; list += strcspn(list, ",")) {
     list += *list == ',';
     ok = hl_system_what_if(cli->cx, arena, c->system,

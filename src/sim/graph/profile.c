@@ -1,4 +1,4 @@
-// sim/graph/profile.c: reads the table of ops that TPU profilers write as CSV.
+// sim/graph/profile.c: profiles: the table of ops that TPU profilers write as CSV; traces are read beside (trace.c).
 //
 // A row an op, quoted where it has commas, with "" for a quote. Columns go by their places; the header names them.
 
@@ -6,7 +6,7 @@
 
 #include "base/ascii.h"
 #include "base/number.h"
-#include "sim/graph/graph.h"
+#include "sim/graph/profile.h"
 
 enum {
   CATEGORY = 1,
@@ -16,12 +16,6 @@ enum {
   ARITHMETIC = 12,
   TRAFFIC = 13,
   COLUMNS = 14
-};
-
-struct HlSimProfile {
-  HlArena *arena;
-  VEC(HlSimProfileRow) rows;
-  Map by_name;  // 1 + the row, by the name's hash
 };
 
 typedef struct Csv {
@@ -101,6 +95,16 @@ int hl_sim_profile_rows(const HlSimProfile *profile, const HlSimProfileRow **out
   return profile->rows.n;
 }
 
+bool profile_add(HlSimProfile *profile, HlSimProfileRow row) {
+  if (hl_sim_profile_find(profile, row.name))
+    return false;
+  row.name.at = hl_arena_strndup(profile->arena, row.name.at, row.name.n);
+  row.category.at = hl_arena_strndup(profile->arena, row.category.at, row.category.n);
+  vec_push_in(profile->arena, &profile->rows, row);
+  map_add(&profile->by_name, name_hash(row.name), (uint64_t)profile->rows.n);
+  return true;
+}
+
 // "%fusion.12 = ..." or "fusion.12"
 static HlStr op_name(const char *text) {
   text += *text == '%';
@@ -126,16 +130,13 @@ static bool add_row(const Csv *csv, HlPos pos, HlSimProfile *out, int64_t replic
     return hl_error(csv->cx, pos, "%.*s has a row already", (int)(name.n < 80 ? name.n : 80),
                     name.at);
   const double giga = compat == HL_SIM_PARAGRAPH ? 1e9 : 1073741824.0;
-  const HlSimProfileRow row = {.name = {hl_arena_strndup(out->arena, name.at, name.n), name.n},
-                               .category =
-                                   hl_str(hl_arena_printf(out->arena, "%s", field(csv, CATEGORY))),
+  const HlSimProfileRow row = {.name = name,
+                               .category = hl_str(field(csv, CATEGORY)),
                                .occurrences = (int64_t)occurrences / replicas,
                                .seconds = micros * 1e-6,
                                .flops = gigaflops * micros * 1000,
                                .bytes = bandwidth * micros * (giga / 1e9) * 1000};
-  vec_push_in(out->arena, &out->rows, row);
-  map_add(&out->by_name, name_hash(row.name), (uint64_t)out->rows.n);
-  return true;
+  return profile_add(out, row);
 }
 
 static bool check_header(const Csv *csv, HlPos pos) {
@@ -143,11 +144,8 @@ static bool check_header(const Csv *csv, HlPos pos) {
          hl_error(csv->cx, pos, "expected the header of a profile: Rank, Category, HLO op, ...");
 }
 
-HlSimProfile *hl_sim_profile_read(HlCx *cx, HlSource *source, int64_t replicas,
-                                  HlSimCompat compat) {
-  HlArena *arena = hl_arena_new();
-  HlSimProfile *out = HL_NEW(arena, HlSimProfile);
-  *out = (HlSimProfile){.arena = arena, .by_name = {.arena = arena}};
+static bool read_csv(HlCx *cx, const HlSource *source, int64_t replicas, HlSimCompat compat,
+                     HlSimProfile *out) {
   Csv csv = {.cx = cx, .source = source, .rest = hl_source_bytes(source)};
   bool ok = next_row(&csv) ? check_header(&csv, here(&csv, hl_source_bytes(source).at))
                            : hl_error(cx, (HlPos){source, 1}, "the profile is empty");
@@ -155,6 +153,16 @@ HlSimProfile *hl_sim_profile_read(HlCx *cx, HlSource *source, int64_t replicas,
     ok = add_row(&csv, here(&csv, row + (*row == '\n')), out, replicas > 0 ? replicas : 1, compat);
   hl_buf_free(&csv.field);
   vec_free(&csv.at);
+  return ok;
+}
+
+HlSimProfile *hl_sim_profile_read(HlCx *cx, HlSource *source, int64_t replicas,
+                                  HlSimCompat compat) {
+  HlArena *arena = hl_arena_new();
+  HlSimProfile *out = HL_NEW(arena, HlSimProfile);
+  *out = (HlSimProfile){.arena = arena, .by_name = {.arena = arena}};
+  const bool ok = trace_is(hl_source_bytes(source)) ? trace_read(cx, source, replicas, out)
+                                                    : read_csv(cx, source, replicas, compat, out);
   if (ok)
     return out;
   hl_arena_free(arena);

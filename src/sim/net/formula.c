@@ -187,8 +187,7 @@ static bool direct_on_cycle(const HlSystem *s, const NetGroup *g, const NetSched
                             double *seconds) {
   const NetAxis *a = &g->axis[0];
   Wire wire;
-  if (!is_cycle(s, a) || a->stride > 1 || x->kind >= HL_BROADCAST ||
-      !wire_of(s, g, a, true, &wire))
+  if (!is_cycle(s, a) || a->stride > 1 || x->kind >= HL_BROADCAST || !wire_of(s, g, a, true, &wire))
     return false;
   const double p = (double)x->n, hops = (double)(x->n * x->n / 4);
   Work work = direct_work(x);
@@ -355,7 +354,9 @@ static bool stages_time(const HlSystem *s, const NetGroup *g, const NetSchedule 
       const double together = task.own + task.links * others,
                    apart = others > 1 ? task.links * others : together,
                    alone = task.own + task.links,
-                   whole = !between ? together : apart > alone ? apart : alone,
+                   whole = !between        ? together
+                           : apart > alone ? apart
+                                           : alone,
                    rest = streams[k].left * whole;
       streams[k].speed = whole > 0 ? 1 / whole : 0;
       step = step < 0 || rest < step ? rest : step;
@@ -387,8 +388,8 @@ static bool by_stages(const HlSystem *s, const NetGroup *g, const NetSchedule *x
   if (net_in_step(x))
     return stages_time(s, g, x, false, seconds);
   // Out of step, what an all-to-all or a line leaves free of a link, and links that wait for reducing, nobody can say.
-  if (x->kind == HL_ALL_TO_ALL || has_line(x) || reduces ||
-      !stages_time(s, g, x, false, seconds) || !stages_time(s, g, x, true, &least))
+  if (x->kind == HL_ALL_TO_ALL || has_line(x) || reduces || !stages_time(s, g, x, false, seconds) ||
+      !stages_time(s, g, x, true, &least))
     return false;
   return least > 0.999 * *seconds || messages_of(x) * (double)g->groups > NET_FEW_MESSAGES;
 }

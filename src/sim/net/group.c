@@ -15,40 +15,38 @@ static bool order_means_something(HlExchangeKind kind) {
          kind == HL_GATHER_TO_ONE || kind == HL_SCATTER_FROM_ONE;
 }
 
-// The values of a coordinate, as first, first + stride, ...; false: they are not like that.
-static bool find_axis(const HlSystem *s, const int64_t *member, int64_t n, int level,
-                      HlArena *arena, NetAxis *out) {
-  const HlMark mark = hl_arena_mark(arena);
+// The values of a coordinate, as first, first + stride, ...; false: they are not like that. `room` is for n numbers.
+static bool find_axis(const HlSystem *s, const int64_t *member, int64_t n, int level, int64_t *room,
+                      NetAxis *out) {
   const int64_t places = s->level[level].n, below = net_below(s, level);
-  char *seen = hl_arena_alloc(arena, (size_t)places);
-  for (int64_t k = 0; k < n; k++)
-    seen[member[k] / below % places] = 1;
-  int64_t count = 0, first = -1, last = -1, stride = 0;
-  bool even = true;
-  for (int64_t c = 0; c < places; c++) {
-    if (!seen[c])
+  bool ascending = true;
+  for (int64_t k = 0; k < n; k++) {
+    room[k] = member[k] / below % places;
+    ascending = ascending && (k == 0 || room[k - 1] <= room[k]);
+  }
+  if (!ascending)
+    qsort(room, (size_t)n, sizeof *room, by_number);
+  int64_t count = 1, stride = 0, last = room[0];
+  for (int64_t k = 1; k < n; k++) {
+    if (room[k] == last)
       continue;
-    if (count == 0)
-      first = c;
-    else if (count == 1)
-      stride = c - last;
-    else
-      even = even && c - last == stride;
-    last = c;
+    stride = count == 1 ? room[k] - last : stride;
+    if (room[k] - last != stride)
+      return false;
+    last = room[k];
     count++;
   }
-  hl_arena_release(arena, mark);
-  *out = (NetAxis){level, count, stride, first};
-  return even;
+  *out = (NetAxis){level, count, stride, room[0]};
+  return true;
 }
 
-static bool find_axes(const HlSystem *s, const int64_t *member, int64_t n, HlArena *arena,
+static bool find_axes(const HlSystem *s, const int64_t *member, int64_t n, int64_t *room,
                       NetGroup *g) {
   int64_t product = 1;
   g->n_axes = 0;
   for (int k = 0; k < s->n_levels; k++) {
     NetAxis axis;
-    if (!find_axis(s, member, n, k, arena, &axis))
+    if (!find_axis(s, member, n, k, room, &axis))
       return false;
     if (axis.count > 1)
       g->axis[g->n_axes++] = axis;
@@ -67,10 +65,10 @@ static bool in_order(const NetGroup *g) {
 }
 
 // Whether the others look like the first, moved.
-static bool alike(const HlSystem *s, const NetGroup *g, HlArena *arena) {
+static bool alike(const HlSystem *s, const NetGroup *g, int64_t *room) {
   for (int64_t k = 1; k < g->groups; k++) {
     NetGroup other = {0};
-    if (!find_axes(s, g->member + k * g->n, g->n, arena, &other) || other.n_axes != g->n_axes)
+    if (!find_axes(s, g->member + k * g->n, g->n, room, &other) || other.n_axes != g->n_axes)
       return false;
     for (int a = 0; a < g->n_axes; a++)
       if (other.axis[a].level != g->axis[a].level || other.axis[a].count != g->axis[a].count ||
@@ -118,6 +116,9 @@ bool net_group(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *wh
     qsort(member + k * g->n, (size_t)g->n, sizeof *member, by_number);
   g->member = member;
   g->tiles = all == devices;
-  g->grid = in_order(g) && find_axes(s, member, g->n, arena, g) && alike(s, g, arena);
+  const HlMark mark = hl_arena_mark(arena);
+  int64_t *room = HL_ARRAY(arena, int64_t, g->n);
+  g->grid = in_order(g) && find_axes(s, member, g->n, room, g) && alike(s, g, room);
+  hl_arena_release(arena, mark);
   return true;
 }

@@ -196,6 +196,7 @@ static bool read_level_words(Reader *r, HlNetLevel *level) {
   return true;
 }
 
+#define OUT_OF_RANGE "links from 1 B/s to 10^18 B/s, and latencies up to 10^6 s"
 // Beyond these no sum of times is a number any more.
 static bool in_range(const HlNetLevel *level) {
   return level->bandwidth >= 1 && level->bandwidth <= 1e18 && level->latency <= 1e6 &&
@@ -208,7 +209,7 @@ static bool check_level(Reader *r, HlNetLevel *level) {
   if (!(level->bandwidth > 0))
     return hl_error(r->cx, pos, "a level has a bandwidth: say 'bandwidth 50GB/s'");
   if (!in_range(level))
-    return hl_error(r->cx, pos, "links from 1 B/s to 10^18 B/s, and latencies up to 10^6 s");
+    return hl_error(r->cx, pos, OUT_OF_RANGE);
   if (level->far_bandwidth == 0)
     level->far_bandwidth = level->bandwidth;
   if (level->far_latency == 0)
@@ -344,9 +345,20 @@ static const char *stem_of(HlArena *arena, const char *path) {
 }
 
 const HlSystem *hl_system_read(HlCx *cx, HlArena *arena, const HlSource *source) {
-  if (net_is_astra(source))
-    return net_read_astra(cx, arena, source);
+  if (net_is_astra(source)) {
+    const HlSystem *astra = net_read_astra(cx, arena, source);
+    for (int k = 0; astra && k < astra->n_levels; k++)
+      if (!in_range(&astra->level[k])) {
+        hl_error(cx, (HlPos){source, 0}, OUT_OF_RANGE);
+        return NULL;
+      }
+    return astra;
+  }
   const HlStr bytes = hl_source_bytes(source);
+  if (bytes.n > 0 && memchr(bytes.at, 0, bytes.n)) {
+    hl_error(cx, (HlPos){source, 0}, "no system file: it is no text");
+    return NULL;
+  }
   HlSystem *s = HL_NEW(arena, HlSystem);
   *s = (HlSystem){.name = "", .about = "", .efficiency = 1, .slowdown = 1, .share = 1};
   Reader r = {cx, arena, source, s, bytes.at, {{0}}, 0, 0};

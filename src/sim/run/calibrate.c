@@ -90,6 +90,23 @@ int hl_calibration_learn_profile(HlCalibration *c, const HlSimProfile *profile,
   return learned;
 }
 
+int hl_calibration_learn_program(HlCalibration *c, const HlSimProfile *profile,
+                                 const HlClusterProgram *p, const HlTarget *device) {
+  int learned = 0;
+  for (int k = 0; k < p->n_steps; k++) {
+    const HlClusterStep *step = &p->step[k];
+    const double roofline = hl_roofline(device, step->flops, step->bytes);
+    const HlSimProfileRow *row =
+        step->kind == HL_STEP_COMPUTE ? hl_sim_profile_find(profile, step->name) : NULL;
+    if (!row || !(roofline > 0) || !(row->seconds > 0))
+      continue;
+    hl_calibration_learn(c, hl_str(step->category), row->seconds, roofline,
+                         row->seconds * step->times);
+    learned++;
+  }
+  return learned;
+}
+
 static int by_factor(const void *a, const void *b) {
   const Lesson *x = a, *y = b;
   return x->factor < y->factor ? -1 : x->factor > y->factor;
@@ -115,4 +132,16 @@ double hl_calibration_factor(const HlCalibration *c, HlStr name) {
   if (category)
     return median(&category->lessons);
   return c->all.n > 0 ? median(&c->all) : 1;
+}
+
+void hl_calibration_apply(const HlCalibration *c, HlClusterProgram *p, const HlTarget *device,
+                          const HlSimProfile *measured) {
+  for (int k = 0; k < p->n_steps; k++) {
+    HlClusterStep *step = &p->step[k];
+    const HlStr category = hl_str(step->category ? step->category : "");
+    if (step->kind == HL_STEP_COMPUTE && is_computing(category) && step->seconds > 0 &&
+        !(measured && hl_sim_profile_find(measured, step->name)))
+      step->seconds =
+          hl_roofline(device, step->flops, step->bytes) * hl_calibration_factor(c, category);
+  }
 }

@@ -1,7 +1,9 @@
 // sim/run/chakra_read.c: Chakra's traces as a program.
 //
 // Nodes are taken in an order in which what they depend on comes first. Collectives run beside the device; whoever depends on
-// one waits for it. All ranks must have the same nodes in that order; the groups they name, and whom they send to, may differ.
+// one waits for it. All ranks must have the same nodes in that order; the groups they name may differ, and messages between two of
+// them do: what ranks send between one of their common nodes and the next are permutations, in as many rounds as the busiest
+// rank needs, which run beside until somebody's common node depends on a message.
 
 #include <jansson.h>
 #include <math.h>
@@ -27,10 +29,17 @@ typedef struct Node {
   int waiting;  // dependences that are not placed yet
 } Node;
 
+// A send or a receive, behind so many of the rank's common nodes.
+typedef struct Message {
+  int node, slot;
+} Message;
+
 typedef struct Trace {
   HlSource *source;
   VEC(Node) node;
-  int *order;
+  int *order;  // of all nodes, then of the common ones
+  int n_common;
+  VEC(Message) message;
 } Trace;
 
 typedef struct Reader {
@@ -223,6 +232,18 @@ static bool place_nodes(Reader *r, Trace *t) {
          hl_error(r->cx, (HlPos){t->source, 0}, "nodes depend on each other in a circle");
 }
 
+static bool is_message(const Node *node) {
+  return node->type == CHAKRA_SEND || node->type == CHAKRA_RECV;
+}
+
+static void take_out_messages(Reader *r, Trace *t) {
+  for (int k = 0; k < t->node.n; k++)
+    if (is_message(&t->node.at[t->order[k]]))
+      vec_push_in(r->arena, &t->message, ((Message){t->order[k], t->n_common}));
+    else
+      t->order[t->n_common++] = t->order[k];
+}
+
 static bool read_traces(Reader *r, const char *prefix) {
   VEC(Trace) traces = {0};
   for (int64_t rank = 0;; rank++) {
@@ -237,6 +258,7 @@ static bool read_traces(Reader *r, const char *prefix) {
     t.source = NULL;
     if (!ok)
       return false;
+    take_out_messages(r, &t);
     vec_push_in(r->arena, &traces, t);
   }
   r->trace = traces.at;
@@ -283,8 +305,7 @@ static bool read_group(Reader *r, int64_t number, char *seen, HlI64s *out) {
   for (int64_t k = 0; k < size; k++) {
     const json_t *item = number ? json_array_get(list, (size_t)k) : NULL;
     ids[k] = number ? (int64_t)json_integer_value(item) : k;
-    if ((number && !json_is_integer(item)) || ids[k] < 0 || ids[k] >= r->n_ranks ||
-        seen[ids[k]])
+    if ((number && !json_is_integer(item)) || ids[k] < 0 || ids[k] >= r->n_ranks || seen[ids[k]])
       return hl_error(r->cx, (HlPos){0},
                       "group %lld names rank %lld, which is not there or in another group",
                       (long long)number, (long long)ids[k]);
@@ -322,8 +343,8 @@ static bool check_ranks(Reader *r) {
   const Trace *first = &r->trace[0];
   for (int64_t rank = 1; rank < r->n_ranks; rank++) {
     const Trace *t = &r->trace[rank];
-    bool same = t->node.n == first->node.n;
-    for (int k = 0; same && k < t->node.n; k++)
+    bool same = t->n_common == first->n_common;
+    for (int k = 0; same && k < t->n_common; k++)
       same = same_nodes(&t->node.at[t->order[k]], &first->node.at[first->order[k]]);
     if (!same)
       return hl_error_kind(r->cx, HL_UNSUPPORTED, (HlPos){0},
@@ -376,17 +397,12 @@ static bool add_node(Reader *r, HlProgramBuilder *b, int at, const Node *node, B
   case CHAKRA_MEM_STORE: {
     const double seconds =
         node->seconds >= 0 ? node->seconds : hl_roofline(r->device, node->flops, node->bytes);
-    const int step = hl_program_compute(
-        b, node->name, node->type == CHAKRA_COMP ? "compute" : "memory", seconds);
+    const int step = hl_program_compute(b, node->name,
+                                        node->type == CHAKRA_COMP ? "compute" : "memory", seconds);
     b->step.at[step].flops = node->flops;
     b->step.at[step].bytes = node->bytes;
     return true;
   }
-  case CHAKRA_SEND:
-  case CHAKRA_RECV:
-    return hl_error_kind(r->cx, HL_UNSUPPORTED, (HlPos){0},
-                         "messages between two ranks (node %.*s) are not read", (int)node->name.n,
-                         node->name.at);
   default: hl_program_compute(b, node->name, "metadata", 0); return true;
   }
 }
@@ -396,15 +412,176 @@ static void wait_for(HlProgramBuilder *b, const Node *node, Begun begun) {
     hl_program_wait(b, node->name, begun.first + k);
 }
 
-// What runs beside and has not been waited for is waited for by the first that depends on it; a collective need not, as they
-// run one after another.
+// --- Messages ---------------------------------------------------------------------------------------------------
+
+// What is sent in a slot: the rank, to whom, and in which round.
+typedef struct Sent {
+  const Node *node;
+  int64_t rank;
+  int slot, round;
+} Sent;
+
+typedef struct Slots {
+  VEC(Sent) sent;  // by slot, then by round
+  Begun *begun;    // by slot
+  int *needed;     // by slot: the common node that waits for it; n_common: the end
+  int *first,
+      *next;  // by common node: a slot that it waits for; by slot: another for the same node; 1 + it, 0: none
+} Slots;
+
+static uint64_t message_key(int64_t from, int64_t to, int64_t tag, int slot) {
+  return hl_hash_mix(hl_hash_mix((uint64_t)from, (uint64_t)to),
+                     hl_hash_mix((uint64_t)tag, (uint64_t)slot)) |
+         1;
+}
+
+// Counts receives up and sends down: each send has its receive in the same slot.
+static bool count_messages(Reader *r, Map *open) {
+  int64_t left = 0;
+  for (int receives = 1; receives >= 0; receives--)
+    for (int64_t rank = 0; rank < r->n_ranks; rank++)
+      for (int k = 0; k < r->trace[rank].message.n; k++) {
+        const Message m = r->trace[rank].message.at[k];
+        const Node *node = &r->trace[rank].node.at[m.node];
+        if ((node->type == CHAKRA_RECV) != (receives == 1))
+          continue;
+        if (node->peer < 0 || node->peer >= r->n_ranks)
+          return hl_error(r->cx, (HlPos){0}, "node %.*s of rank %lld is with rank %lld of %lld",
+                          (int)node->name.n, node->name.at, (long long)rank, (long long)node->peer,
+                          (long long)r->n_ranks);
+        uint64_t *at = map_at(open, receives ? message_key(node->peer, rank, node->tag, m.slot)
+                                             : message_key(rank, node->peer, node->tag, m.slot));
+        *at += *at == 0;  // 1 + the receives that are open
+        if (!receives && *at == 1)
+          return hl_error(r->cx, (HlPos){0},
+                          "rank %lld sends %.*s to rank %lld, which does not receive it there",
+                          (long long)rank, (int)node->name.n, node->name.at, (long long)node->peer);
+        *at += receives ? 1 : UINT64_MAX;
+        left += receives ? 1 : -1;
+      }
+  return left == 0 ||
+         hl_error(r->cx, (HlPos){0}, "%lld messages are received and never sent", (long long)left);
+}
+
+static int by_round(const void *a, const void *b) {
+  const Sent *x = a, *y = b;
+  if (x->slot != y->slot)
+    return x->slot - y->slot;
+  if (x->round != y->round)
+    return x->round - y->round;
+  if (x->node->size != y->node->size)
+    return x->node->size < y->node->size ? -1 : 1;
+  return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+// In a round each rank sends once and receives once, at most.
+static void list_sent(Reader *r, Slots *out) {
+  Map next = {.arena = r->arena};  // by rank, way and slot: its next round
+  for (int64_t rank = 0; rank < r->n_ranks; rank++)
+    for (int k = 0; k < r->trace[rank].message.n; k++) {
+      const Message m = r->trace[rank].message.at[k];
+      const Node *node = &r->trace[rank].node.at[m.node];
+      if (node->type != CHAKRA_SEND || node->peer == rank)
+        continue;
+      const uint64_t from = message_key(rank, -1, 0, m.slot),
+                     to = message_key(node->peer, -2, 0, m.slot);
+      const uint64_t a = map_get(&next, from), b = map_get(&next, to), round = a > b ? a : b;
+      *map_at(&next, from) = round + 1;
+      *map_at(&next, to) = round + 1;
+      vec_push_in(r->arena, &out->sent, ((Sent){node, rank, m.slot, (int)round}));
+    }
+  if (out->sent.n > 0)
+    qsort(out->sent.at, (size_t)out->sent.n, sizeof *out->sent.at, by_round);
+}
+
+// Which common node of any rank is the first to depend on a message of each slot.
+static void find_needs(Reader *r, Slots *out) {
+  for (int64_t rank = 0; rank < r->n_ranks; rank++) {
+    const Trace *t = &r->trace[rank];
+    if (t->message.n == 0)
+      continue;
+    int *slot = base_alloc(sizeof *slot * (size_t)(t->node.n + 1));
+    for (int k = 0; k < t->message.n; k++)
+      slot[t->message.at[k].node] = t->message.at[k].slot + 1;
+    for (int k = 0; k < t->n_common; k++) {
+      const Node *node = &t->node.at[t->order[k]];
+      for (int i = 0; i < node->n_deps; i++) {
+        const int on = slot[node->deps[i]] - 1;
+        if (on >= 0 && out->needed[on] > k)
+          out->needed[on] = k;
+      }
+    }
+    base_free(slot);
+  }
+}
+
+static bool find_messages(Reader *r, Slots *out) {
+  const int n = r->trace[0].n_common;
+  Map open = {.arena = r->arena};
+  out->begun = HL_ARRAY(r->arena, Begun, n + 1);
+  out->needed = HL_ARRAY(r->arena, int, n + 1);
+  for (int k = 0; k <= n; k++)
+    out->needed[k] = n;
+  if (!count_messages(r, &open))
+    return false;
+  list_sent(r, out);
+  find_needs(r, out);
+  out->first = HL_ARRAY(r->arena, int, n + 1);
+  out->next = HL_ARRAY(r->arena, int, n + 1);
+  for (int k = n; k >= 0; k--) {
+    out->next[k] = out->first[out->needed[k]];
+    out->first[out->needed[k]] = k + 1;
+  }
+  return true;
+}
+
+// The permutations of a slot, whose first message is number *at.
+static void add_slot(Reader *r, HlProgramBuilder *b, Slots *slots, int slot, int *at) {
+  int64_t *ids = HL_ARRAY(r->arena, int64_t, r->n_ranks);
+  Begun begun = {b->step.n, 0};
+  for (int64_t k = 0; k < r->n_ranks; k++)
+    ids[k] = k;
+  while (*at < slots->sent.n && slots->sent.at[*at].slot == slot) {
+    const Sent first = slots->sent.at[*at];
+    int64_t *target = HL_ARRAY(r->arena, int64_t, r->n_ranks);
+    for (int64_t k = 0; k < r->n_ranks; k++)
+      target[k] = -1;
+    for (; *at < slots->sent.n; ++*at) {
+      const Sent *s = &slots->sent.at[*at];
+      if (s->slot != slot || s->round != first.round || s->node->size != first.node->size)
+        break;
+      target[s->rank] = s->node->peer;
+    }
+    const HlProgramExchange x = {.kind = HL_PERMUTE,
+                                 .bytes = first.node->size,
+                                 .groups =
+                                     hl_program_groups(b, (HlDeviceGroups){1, r->n_ranks, ids}),
+                                 .target = target};
+    hl_program_exchange(b, first.node->name, x, 2);
+    begun.n++;
+  }
+  slots->begun[slot] = begun;
+}
+
+// --- All --------------------------------------------------------------------------------------------------------
+
+// What runs beside and has not been waited for is waited for by the first that depends on it; a collective need not wait for
+// another, as they run one after another.
 static bool add_steps(Reader *r, HlProgramBuilder *b) {
   const Trace *t = &r->trace[0];
   Begun *begun = HL_ARRAY(r->arena, Begun, t->node.n + 1);
   char *open = HL_ARRAY(r->arena, char, t->node.n + 1);
-  for (int k = 0; k < t->node.n; k++) {
+  Slots slots = {0};
+  int message = 0;
+  if (!find_messages(r, &slots))
+    return false;
+  for (int k = 0; k < t->n_common; k++) {
     const int at = t->order[k];
     const Node *node = &t->node.at[at];
+    if (message < slots.sent.n && slots.sent.at[message].slot == k)
+      add_slot(r, b, &slots, k, &message);
+    for (int slot = slots.first[k]; slot; slot = slots.next[slot - 1])
+      wait_for(b, node, slots.begun[slot - 1]);
     for (int i = 0; i < node->n_deps; i++) {
       const uint64_t on = node->deps[i];
       if (open[on] && node->type != CHAKRA_COLL) {
@@ -416,9 +593,12 @@ static bool add_steps(Reader *r, HlProgramBuilder *b) {
       return false;
     open[at] = node->type == CHAKRA_COLL;
   }
+  add_slot(r, b, &slots, t->n_common, &message);
   for (int k = 0; k < t->node.n; k++)
     if (open[k])
       wait_for(b, &t->node.at[k], begun[k]);
+  for (int slot = slots.first[t->n_common]; slot; slot = slots.next[slot - 1])
+    wait_for(b, &(Node){.name = hl_str("end")}, slots.begun[slot - 1]);
   return true;
 }
 

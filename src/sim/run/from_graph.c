@@ -63,7 +63,8 @@ static bool add_collective(Walk *w, const HlSimNode *node) {
   if (!check_groups(w, node))
     return false;
   const bool beside = node->bonded && node->bonded->is_async_done;
-  const RunGroups sets = run_group_sets(w->b, g ? (HlI64Lists){g->at, g->n} : (HlI64Lists){NULL, 0});
+  const RunGroups sets =
+      run_group_sets(w->b, g ? (HlI64Lists){g->at, g->n} : (HlI64Lists){NULL, 0});
   Begun begun = {w->b->step.n, 0};
   for (int k = 0; k < sets.n; k++) {
     if (w->b->groups.at[sets.at[k]].n < 2)

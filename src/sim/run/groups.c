@@ -35,10 +35,9 @@ static void add_group(const Devices *d, HlGroupMode mode, HlI64s ids, int64_t co
         for (int64_t p = 0; p < d->partitions; p++)
           vec_push(out, base + id * d->partitions + p);
       } else {
-        vec_push(out,
-                 base + (mode == HL_FLATTENED         ? id
-                            : mode == HL_CROSS_PARTITION ? k * d->partitions + id
-                                                         : id * d->partitions + k));
+        vec_push(out, base + (mode == HL_FLATTENED         ? id
+                              : mode == HL_CROSS_PARTITION ? k * d->partitions + id
+                                                           : id * d->partitions + k));
       }
     }
 }
@@ -87,8 +86,7 @@ static int make_groups(HlProgramBuilder *b, const Devices *d, HlGroupMode mode, 
       for (int k = 0; k < lists.n; k++)
         add_group(d, mode, lists.at[k], copy, &members);
   }
-  const int groups =
-      hl_program_groups(b, (HlDeviceGroups){members.n / width, width, members.at});
+  const int groups = hl_program_groups(b, (HlDeviceGroups){members.n / width, width, members.at});
   vec_free(&members);
   return groups;
 }
@@ -196,7 +194,9 @@ void run_devices(HlArena *arena, const HlModule *m, int64_t *replicas, int64_t *
     for (const HlInst *inst = comp->first; inst; inst = inst->next) {
       if (!hl_op_is((HlOp)inst->op, HL_T_COLLECTIVE))
         continue;
+      const HlMark mark = hl_arena_mark(arena);
       const int64_t n = most_named(arena, inst);
+      hl_arena_release(arena, mark);
       const HlGroupMode mode = hl_group_mode(inst);
       int64_t *of = mode == HL_CROSS_PARTITION ? partitions
                     : mode == HL_FLATTENED     ? &all

@@ -7,7 +7,7 @@
 
 enum { MOST_STEPS = 20000, MOST_LINES = 30, MOST_LONGEST = 30 };
 
-static const char *web_file(const char *name) {
+const char *run_web_file(const char *name) {
   for (const RunWebFile *file = run_web_files; file->name; file++)
     if (strcmp(file->name, name) == 0)
       return file->text;
@@ -130,7 +130,8 @@ static void put_exposed(HlArena *arena, const HlClusterProgram *p, const HlClust
 }
 
 // What a few changes of the system would do.
-static void put_what_if(HlArena *arena, const HlClusterProgram *p, const HlSystem *s, HlBuf *out) {
+static void put_what_if(HlArena *arena, const HlClusterProgram *p, const HlSystem *s,
+                        const HlClusterOptions *options, HlBuf *out) {
   static const char *const changes[] = {"bandwidth=2x", "bandwidth=0.5x", "latency=0.5x",
                                         "start=0s"};
   HlCx *cx = hl_cx_new();
@@ -138,7 +139,7 @@ static void put_what_if(HlArena *arena, const HlClusterProgram *p, const HlSyste
   for (int k = 0, n = 0; k < HL_COUNT_OF(changes); k++) {
     const HlSystem *other = hl_system_what_if(cx, arena, s, changes[k]);
     HlClusterRun run;
-    if (!other || !hl_cluster_run(cx, arena, p, other, &(HlClusterOptions){0}, &run))
+    if (!other || !hl_cluster_run(cx, arena, p, other, options, &run))
       continue;
     hl_buf_puts(out, n++ ? ",[" : "[");
     put_word(out, changes[k]);
@@ -149,7 +150,7 @@ static void put_what_if(HlArena *arena, const HlClusterProgram *p, const HlSyste
 }
 
 void hl_cluster_page(const HlClusterProgram *p, const HlClusterRun *run, const HlSystem *s,
-                     HlBuf *out) {
+                     const HlClusterOptions *options, HlBuf *out) {
   HlArena *arena = hl_arena_new();
   hl_buf_puts(
       out,
@@ -159,7 +160,7 @@ void hl_cluster_page(const HlClusterProgram *p, const HlClusterRun *run, const H
   hl_buf_printf(out,
                 "</title>\n<style>\n%s</style></head><body>\n<script type=\"application/json\" "
                 "id=\"data\">{\"program\":",
-                web_file("style"));
+                run_web_file("style"));
   put_word(out, p->name);
   hl_buf_puts(out, ",\"system\":");
   put_word(out, s->name);
@@ -169,7 +170,7 @@ void hl_cluster_page(const HlClusterProgram *p, const HlClusterRun *run, const H
                 (long long)p->devices, (long long)run->classes, run->seconds, run->compute);
   put_steps(arena, p, run, out);
   put_exposed(arena, p, run, out);
-  put_what_if(arena, p, s, out);
-  hl_buf_printf(out, "}</script>\n<script>\n%s</script></body></html>\n", web_file("page"));
+  put_what_if(arena, p, s, options, out);
+  hl_buf_printf(out, "}</script>\n<script>\n%s</script></body></html>\n", run_web_file("page"));
   hl_arena_free(arena);
 }

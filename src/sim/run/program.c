@@ -107,16 +107,17 @@ static const char *category_of(const HlInst *inst) {
 static HlClusterStep *add_step(Walk *w, const HlInst *inst, HlStepKind kind) {
   const HlMetadata *meta = hl_metadata(inst);
   const bool named = meta && meta->source_file;
-  return run_add_step(w->b, (HlClusterStep){.kind = kind,
-                                            .name = {inst->name->text, inst->name->n},
-                                            .category = category_of(inst),
-                                            .file = named ? meta->source_file->text : NULL,
-                                            .line = named ? meta->source_line : 0,
-                                            .inst = inst,
-                                            .times = w->factor,
-                                            .exchange = -1,
-                                            .waits = -1,
-                                            .live = w->live < 0x1p62 ? (int64_t)w->live : INT64_MAX});
+  return run_add_step(w->b,
+                      (HlClusterStep){.kind = kind,
+                                      .name = {inst->name->text, inst->name->n},
+                                      .category = category_of(inst),
+                                      .file = named ? meta->source_file->text : NULL,
+                                      .line = named ? meta->source_line : 0,
+                                      .inst = inst,
+                                      .times = w->factor,
+                                      .exchange = -1,
+                                      .waits = -1,
+                                      .live = w->live < 0x1p62 ? (int64_t)w->live : INT64_MAX});
 }
 
 static void wait_for(Walk *w, const HlInst *inst, int step) {
@@ -155,15 +156,15 @@ static const Exchange *exchange_of(HlOp op) {
 
 // A permutation that writes into an array in place has that and two lists of indices behind what is sent.
 static bool permutes_in_place(const HlInst *inst) {
-  return inst->n_operands == 4 && (!hl_shape_is_array(inst->operands[2]->shape) ||
-                                   (inst->operands[2]->shape->dtype == HL_S32 &&
-                                    inst->operands[0]->shape->dtype != HL_S32));
+  return inst->n_operands == 4 &&
+         (!hl_shape_is_array(inst->operands[2]->shape) ||
+          (inst->operands[2]->shape->dtype == HL_S32 && inst->operands[0]->shape->dtype != HL_S32));
 }
 
 static double sent_bytes(const HlInst *inst, HlOp op) {
   double sum = 0;
-  const bool first = op == HL_OP_RAGGED_ALL_TO_ALL ||
-                     (op == HL_OP_COLLECTIVE_PERMUTE && permutes_in_place(inst));
+  const bool first =
+      op == HL_OP_RAGGED_ALL_TO_ALL || (op == HL_OP_COLLECTIVE_PERMUTE && permutes_in_place(inst));
   const uint32_t n = first ? 1 : inst->n_operands;
   for (uint32_t k = 0; k < n && k < inst->n_operands; k++) {
     const int64_t bytes = hl_leaf_bytes(inst->operands[k]->shape);
@@ -198,9 +199,8 @@ static int add_exchange(Walk *w, const HlInst *inst, const HlInst *what, const E
   HlProgramExchange e = {.kind = x->kind, .bytes = sent_bytes(what, x->op)};
   const int before = w->b->step.n;
   RunGroups sets = {1, &e.groups};
-  w->failed = x->kind == HL_PERMUTE
-                  ? !run_pairs(w->cx, w->b, what, &e.groups, &e.target)
-                  : !run_groups(w->cx, w->b, what, hl_group_mode(what), &sets);
+  w->failed = x->kind == HL_PERMUTE ? !run_pairs(w->cx, w->b, what, &e.groups, &e.target)
+                                    : !run_groups(w->cx, w->b, what, hl_group_mode(what), &sets);
   for (int k = 0; k < sets.n && !w->failed; k++) {
     e.groups = sets.at[k];
     add_exchange_step(w, inst, e, stream);
@@ -277,6 +277,14 @@ static void walk_loop(Walk *w, const HlInst *loop) {
 static void walk_control(Walk *w, const HlInst *inst) {
   if (inst->op == HL_OP_WHILE) {
     walk_loop(w, inst);
+    return;
+  }
+  if (inst->op == HL_OP_CONDITIONAL && w->o->every_branch) {
+    const double outer = w->factor;
+    w->factor /= inst->n_calls > 0 ? inst->n_calls : 1;
+    for (int k = 0; k < inst->n_calls; k++)
+      walk(w, hl_called(inst, k));
+    w->factor = outer;
     return;
   }
   if (inst->op == HL_OP_CONDITIONAL) {

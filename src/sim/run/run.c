@@ -6,7 +6,7 @@
 // has come. Where a device computes while one of its streams is busy it is slower by the system's slowdown.
 //
 // Classes are the coarsest partition of devices in which equal ones have groups of equal make-up in every exchange; it is
-// found by splitting until nothing splits any more.
+// found by splitting until nothing splits any more. Where that goes on for long, as along a line of pairs, each device is one.
 //
 // Jitter is a function of seed, device and step alone: any order of computing gives the same numbers. Its distribution is the
 // sum of four even ones (nearly normal, and never beyond 3.5 standard deviations).
@@ -102,13 +102,17 @@ static int64_t number_classes(const uint64_t *signature, int64_t n, int64_t *cla
   return classes;
 }
 
-static void find_classes(Run *r) {
+// False: it would take too many rounds.
+static bool find_classes(Run *r) {
+  enum { MOST_ROUNDS = 64 };
   const HlClusterProgram *p = r->p;
   const int64_t n = p->devices;
   int64_t *class = HL_ARRAY(r->arena, int64_t, n), classes = 1, before = 0;
   uint64_t *signature = HL_ARRAY(r->arena, uint64_t, n);
   char *seen = HL_ARRAY(r->arena, char, p->n_groups + 1);
-  while (classes != before) {
+  for (int round = 0; classes != before; round++) {
+    if (round == MOST_ROUNDS)
+      return false;
     for (int64_t d = 0; d < n; d++)
       signature[d] = hl_hash_mix((uint64_t) class[d], 7);
     memset(seen, 0, (size_t)p->n_groups + 1);
@@ -129,6 +133,7 @@ static void find_classes(Run *r) {
     size[class[d]]++;
   }
   r->units = (Units){(int32_t)classes, class, first, size};
+  return true;
 }
 
 static int32_t unit_of(const Run *r, int64_t device) {
@@ -447,10 +452,8 @@ static bool check_program(HlCx *cx, const HlClusterProgram *p, const HlSystem *s
 static bool set_up(Run *r) {
   const HlClusterProgram *p = r->p;
   r->varies = r->o->jitter > 0 || (r->o->stragglers > 0 && r->o->straggle > 0);
-  if (r->varies || r->o->each)
+  if (r->varies || r->o->each || !find_classes(r))
     r->units = (Units){(int32_t)p->devices, NULL, NULL, NULL};
-  else
-    find_classes(r);
   find_meetings(r);
   if (!time_exchanges(r))
     return false;

@@ -11,6 +11,7 @@ typedef struct RunWebFile {
   const char *name, *text;
 } RunWebFile;
 extern const RunWebFile run_web_files[];
+const char *run_web_file(const char *name);  // its text (page.c)
 
 struct HlProgramBuilder {
   HlArena *arena;

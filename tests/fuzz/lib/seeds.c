@@ -14,6 +14,7 @@
 #include "fuzz/lib/words.h"
 #include "hilo/dump.h"
 #include "hilo/jaxpr.h"
+#include "hilo/network.h"
 #include "hilo/npy.h"
 #include "hilo/opt.h"
 #include "hilo/sim_graph.h"
@@ -326,6 +327,45 @@ static void sim_graph_seeds(Out *out, Input *in) {
   }
 }
 
+// Those that are built in, once, and a network of ASTRA-sim's.
+static void system_seeds(Out *out, Input *in) {
+  static const char astra[] = "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, "
+                              "25.0 ]\nlatency: [ 500.0, 700.0 ]\n";
+  HlArena *arena = hl_arena_new();
+  const char *name;
+  for (int k = 0; out->n == k && (name = hl_system_name_at(k)); k++) {
+    const HlSystem *s = hl_system_find(in->cx, arena, name);
+    HlBuf text = {0};
+    hl_system_print(hl_system_resize(in->cx, arena, s, 16) ? hl_system_resize(in->cx, arena, s, 16) : s,
+                    &text);
+    add_buf(out, &text);
+    hl_cx_clear(in->cx);
+    if (!hl_system_name_at(k + 1))
+      add(out, astra, sizeof astra - 1);
+  }
+  hl_arena_free(arena);
+}
+
+// A table and a trace that know the ops of a program.
+static void sim_profile_seeds(Out *out, Input *in) {
+  for (int k = 0; k < in->file.n && out->n < 200; k++) {
+    const HlComp *entry = in->file.modules[k]->entry;
+    HlBuf table = {0}, trace = {0};
+    hl_buf_puts(&table, "Rank,Category,HLO,a,Occurrences,a,a,a,Time,a,a,a,GFLOP/s,GiB/s\n");
+    hl_buf_puts(&trace, "{\"traceEvents\":[{\"ph\":\"M\"}");
+    for (const HlInst *inst = entry ? entry->first : NULL; inst; inst = inst->next) {
+      hl_buf_printf(&table, "1,%s,\"%%%s = f32[2,3]\",0,3,0,0,0,1.5,0,0,0,10,2e1\n",
+                    hl_op_text((HlOp)inst->op), inst->name->text);
+      hl_buf_printf(&trace, ",{\"ph\":\"X\",\"dur\":1.5,\"name\":\"%s\",\"args\":{\"hlo_op\":\"%s\","
+                            "\"hlo_category\":\"%s\",\"flops\":\"7\",\"bytes_accessed\":9}}",
+                    inst->name->text, inst->name->text, hl_op_text((HlOp)inst->op));
+    }
+    hl_buf_puts(&trace, "]}");
+    add_buf(out, &table);
+    add_buf(out, &trace);
+  }
+}
+
 typedef void SeedsFn(Out *out, Input *in);
 static const struct Kind {
   const char *target;
@@ -337,7 +377,8 @@ static const struct Kind {
              {"history", history_seeds},   {"decisions", decisions_seeds},
              {"overlay", overlay_seeds},   {"exported", exported_seeds},
              {"lsp", lsp_seeds},           {"compile_options", compile_options_seeds},
-             {"sim_graph", sim_graph_seeds}};
+             {"sim_graph", sim_graph_seeds}, {"system", system_seeds},
+             {"sim_profile", sim_profile_seeds}};
 
 // --- Files --------------------------------------------------------------------------------------------------------
 

@@ -101,6 +101,17 @@ static FuzzClass primitives(void) {
   return (FuzzClass){word, n};
 }
 
+static const char *const system_words[] = {
+    "system ",  "about ",    "device h100\n", "start ",   "efficiency ", "reduce ",     "slowdown ",
+    "share ",   "ring ",     "line ",         "torus ",   "mesh ",       "switch ",     "full ",
+    "fat-tree ", "dragonfly ", " shared",      " bandwidth ", " latency ",  " far-bandwidth ",
+    " far-latency ", " down ", " up ",         " hosts ", " routers ",   "GB/s",        "Gbit/s",
+    "us",       "4x8",       "topology: [ ",  "npus_count: [ ", "bandwidth: [ ", "latency: [ "};
+static const char *const profile_words[] = {
+    "\"traceEvents\":[", "{\"ph\":\"X\"", "\"dur\":", "\"name\":", "\"args\":{", "\"hlo_op\":",
+    "\"hlo_category\":", "\"flops\":", "\"bytes_accessed\":", "\"step\":", "\"op\":", "Rank,Category,HLO",
+    "unknown", "%"};
+
 #define CLASS(list) \
   { list, HL_COUNT_OF(list) }
 static const FuzzClass of_text[] = {CLASS(ops),        CLASS(dtypes),     CLASS(attrs),
@@ -119,6 +130,8 @@ static const FuzzClass of_history[] = {CLASS(history_words)};
 static const FuzzClass of_exported[] = {CLASS(exported_words)};
 static const FuzzClass of_decisions[] = {CLASS(decision_words)};
 static const FuzzClass of_overlay[] = {CLASS(overlay_words)};
+static const FuzzClass of_system[] = {CLASS(system_words), CLASS(numbers)};
+static const FuzzClass of_sim_profile[] = {CLASS(profile_words), CLASS(ops), CLASS(numbers)};
 static const FuzzClass of_sim_graph[] = {CLASS(sim_ops), CLASS(sim_words)};
 #undef CLASS
 
@@ -146,6 +159,8 @@ FuzzWords fuzz_words(const char *target) {
       ROW("decisions", of_decisions),
       ROW("overlay", of_overlay),
       ROW("compile_options", of_flags),
+      ROW("system", of_system),
+      ROW("sim_profile", of_sim_profile),
       ROW("sim_graph", of_sim_graph)
 #undef ROW
   };
