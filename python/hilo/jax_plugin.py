@@ -59,10 +59,25 @@ def initialize() -> None:
   _make_keys_for_caches_only()
   library = ctypes.CDLL(path)
   _declare(library)
+  _name_stablehlo(library)
   _kept.append(library)
   _callbacks.install(library)
   _take_custom_calls(library)
   _take_lapack_of_scipy()
+
+
+# --- StableHLO --------------------------------------------------------------------------------------
+
+
+def _name_stablehlo(library: ctypes.CDLL) -> None:
+  """Programs come with the newest ops that this jaxlib has; else it writes them as its release of twelve weeks before would."""
+  try:
+    from jaxlib.mlir.dialects import stablehlo
+    version = stablehlo.get_current_version()
+    major, minor, patch = (int(n) for n in version.split("."))
+  except (ImportError, AttributeError, ValueError):
+    return
+  library.hilo_pjrt_name_stablehlo(major, minor, patch)
 
 
 # --- LAPACK -----------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 // pjrt/api.c: the table of functions that a framework gets, and what the plugin says of itself.
 
 #include <assert.h>
+#include <string.h>
 
+#include "pjrt/ffi.h"
 #include "pjrt/plugin.h"
 
 #define PJRT_FUNCTION(name, size) \
@@ -17,19 +19,50 @@ PJRT_Error *PJRT_Plugin_Initialize(PJRT_Plugin_Initialize_Args *args) {
   return NULL;
 }
 
-// Which release of StableHLO programs are written for is the client's choice: a jaxlib as old as 0.4.35 takes one that is named
-// here as an order, and fails where it is newer than its own.
+// --- What it says of itself ------------------------------------------------------------------------
+
+// Programs come as StableHLO of the release that is named here, or of one that its client took twelve weeks before, which lacks
+// the newest ops. A jaxlib as old as 0.4.35 takes the name as an order, and fails where it is newer than its own: so only who
+// knows the client's (the Python package) has one named, which is never newer than what is read here.
 static const int64_t oldest_stablehlo[] = {0, 9, 0};
 
+typedef int64_t Release[3];
+#define V(major, minor, patch) \
+  { major, minor, patch }
+#define ML_RELEASE(jaxlib, newest, week_4, week_12) newest,
+static const Release releases[] = {
+#include "mlir/bytecode/releases.def"
+};
+#undef V
+
+static bool is_newer(const Release a, const Release b) {
+  for (int k = 0; k < 3; k++)
+    if (a[k] != b[k])
+      return a[k] > b[k];
+  return false;
+}
+
+static pthread_mutex_t attributes_lock = PTHREAD_MUTEX_INITIALIZER;
+static PJRT_NamedValue attribute[3];
+static Release current;  // all zero: none is named
+
+void hilo_pjrt_name_stablehlo(int major, int minor, int patch) {
+  const Release wish = {major, minor, patch};
+  const Release *newest = &releases[HL_COUNT_OF(releases) - 1];
+  pthread_mutex_lock(&attributes_lock);
+  memcpy(current, is_newer(wish, *newest) ? *newest : wish, sizeof current);
+  pthread_mutex_unlock(&attributes_lock);
+}
+
 PJRT_Error *PJRT_Plugin_Attributes(PJRT_Plugin_Attributes_Args *args) {
-  static PJRT_NamedValue value[2];
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  pthread_mutex_lock(&lock);
-  value[0] = named_int("xla_version", 2);
-  value[1] = named_ints("stablehlo_minimum_version", oldest_stablehlo, 3);
-  pthread_mutex_unlock(&lock);
-  args->attributes = value;
-  args->num_attributes = HL_COUNT_OF(value);
+  static const Release none = {0};
+  pthread_mutex_lock(&attributes_lock);
+  attribute[0] = named_int("xla_version", 2);
+  attribute[1] = named_ints("stablehlo_minimum_version", oldest_stablehlo, 3);
+  attribute[2] = named_ints("stablehlo_current_version", current, 3);
+  args->attributes = attribute;
+  args->num_attributes = is_newer(current, none) ? 3 : 2;
+  pthread_mutex_unlock(&attributes_lock);
   return NULL;
 }
 

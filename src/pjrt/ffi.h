@@ -65,6 +65,9 @@ Fault *ffi_attrs(HlCx *cx, HlArena *arena, const HlInst *inst, FfiAttrs *out);
 
 #define HILO_PJRT_EXPORT __attribute__((visibility("default")))
 
+// Names the release of StableHLO that programs shall come as, if it is not newer than what is read here (api.c). Before the
+// first client is made.
+HILO_PJRT_EXPORT void hilo_pjrt_name_stablehlo(int major, int minor, int patch);
 // Handlers by their stages, or NULL; api_version 0: `execute` is an untyped call. 0: done.
 HILO_PJRT_EXPORT int hilo_pjrt_register_ffi(const char *name, void *instantiate, void *prepare,
                                             void *initialize, void *execute, int api_version,

@@ -146,6 +146,39 @@ class Plugin(Case):
     for platforms, default in (("", True), ("hilo,cpu", True), ("cpu", False)):
       self.prints(program, f"{default} False\n[2. 2.]\n", JAX_PLATFORMS=platforms)
 
+  def test_newest_ops(self):
+    """Ops that StableHLO has had for less than twelve weeks of jaxlib's get here."""
+    done = run("""
+        import jax, jax.numpy as jnp
+        from jax._src.lax import parallel
+        n = jax.device_count()
+        start = getattr(parallel, "psum_start", None)
+        if start is None:
+          raise SystemExit(77)
+        with jax.set_mesh(jax.make_mesh((n,), ("i",))):
+          @jax.jit
+          @jax.shard_map(out_specs=jax.P())
+          def f(x):
+            return start(x, "i").done()
+          x = jax.device_put(jnp.arange(4. * n), jax.P("i"))
+          print(f(x), "start" in f.lower(x).as_text())
+        """, JAX_PLATFORMS="hilo", JAX_NUM_CPU_DEVICES="2")
+    if done.status == 77:
+      self.skipTest("this JAX starts no collectives")
+    self.assertEqual((done.status, done.out), (0, "[ 4.  6.  8. 10.] True\n"), done.err[-3000:])
+
+  def test_no_newer_release_than_is_read(self):
+    """Of the release that a client names the library takes none that it does not read."""
+    self.prints("""
+        import ctypes
+        from hilo import jax_plugin
+        from jaxlib.mlir.dialects import stablehlo
+        import jax, jax.numpy as jnp
+        library = ctypes.CDLL(jax_plugin.library_path())
+        jax_plugin._name_stablehlo = lambda library: library.hilo_pjrt_name_stablehlo(0, 0, 0)
+        print(jax.jit(lambda x: x + 1)(jnp.ones(2)))
+        """, "[2. 2.]\n", JAX_PLATFORMS="hilo")
+
   def test_number_of_devices(self):
     count = "import jax; print(len(jax.devices()))"
     self.prints(count, "3\n", JAX_PLATFORMS="hilo", XLA_FLAGS="--xla_force_host_platform_device_count=3")
