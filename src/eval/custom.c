@@ -62,6 +62,20 @@ static CustomKernel *built_in(const char *target) {
   return custom_is_lapack(target) ? custom_lapack : NULL;
 }
 
+// "all-reduce-start": so a frontend asks for halves of a collective, which a pass makes of it.
+static bool is_half_of_collective(const char *target) {
+  static const char *const half[] = {"-start", "-done"};
+  const size_t n = strlen(target);
+  for (int k = 0; k < HL_COUNT_OF(half); k++) {
+    const size_t tail = strlen(half[k]);
+    if (n > tail && strcmp(target + n - tail, half[k]) == 0) {
+      const HlOp op = hl_op_by_text((HlStr){target, n - tail});
+      return op != HL_OP_COUNT && hl_op_is_all(op, HL_T_COLLECTIVE);
+    }
+  }
+  return false;
+}
+
 static bool unknown_target(Interp *in, const HlInst *inst, const char *target) {
   const HlMark mark = hl_arena_mark(in->frames);
   int n = 0;
@@ -75,7 +89,10 @@ static bool unknown_target(Interp *in, const HlInst *inst, const char *target) {
   const char *near = hl_nearest(hl_str(target), names, n);
   hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst), "%s: no kernel for the custom call \"%s\"",
                 inst->name->text, target);
-  if (near)
+  if (is_half_of_collective(target))
+    hl_hint(in->ev.cx,
+            "hilo opt --passes=async-collective-custom-call-rewriter makes a collective of it");
+  else if (near)
     hl_hint(in->ev.cx, "did you mean '%s'?", near);
   hl_arena_release(in->frames, mark);
   return false;
