@@ -222,6 +222,22 @@ static int by_group(const void *a, const void *b) {
   return (x->mark->serial > y->mark->serial) - (x->mark->serial < y->mark->serial);
 }
 
+// Links a value to the one before.
+static void chain_spec(Shardy *s, SpSpec **last, SpSpec *spec, const HlShape *shape) {
+  SpSpec *specs[] = {*last, spec};
+  if (*last && spec)
+    sp_graph_link(s->graph, 2, specs, shape);
+  *last = spec ? spec : *last;
+}
+
+// What is copied for its users is of the group in each copy, and as the result of its computation.
+static void chain_value(Shardy *s, SpSpec **last, const HlInst *inst) {
+  chain_spec(s, last, sp_graph_spec(s->graph, inst, 0), inst->shape);
+  if (sp_graph_splits(s->graph, inst))
+    for (const HlUse *use = inst->first_use; use; use = use->next)
+      chain_spec(s, last, sp_graph_use(s->graph, use->user, use->number), inst->shape);
+}
+
 // Values marked as of one group have one sharding.
 static void link_groups(Shardy *s) {
   int64_t n = 0;
@@ -239,12 +255,13 @@ static void link_groups(Shardy *s) {
         members[n++] = (Member){id, inst};
     }
   qsort(members, (size_t)n, sizeof *members, by_group);
-  for (int64_t k = 1; k < n; k++) {
-    const HlInst *a = members[k - 1].mark->operands[0], *b = members[k].mark->operands[0];
-    SpSpec *specs[] = {sp_graph_spec(s->graph, a, 0), sp_graph_spec(s->graph, b, 0)};
-    if (strcmp(members[k - 1].group, members[k].group) == 0 &&
-        hl_shape_same_dims(a->shape, b->shape))
-      sp_graph_link(s->graph, 2, specs, b->shape);
+  SpSpec *last = NULL;
+  for (int64_t k = 0; k < n; k++) {
+    const HlInst *inst = members[k].mark->operands[0];
+    if (k > 0 && (strcmp(members[k - 1].group, members[k].group) != 0 ||
+                  !hl_shape_same_dims(members[k - 1].mark->operands[0]->shape, inst->shape)))
+      last = NULL;
+    chain_value(s, &last, inst);
   }
 }
 
