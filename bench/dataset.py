@@ -22,6 +22,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -69,22 +70,27 @@ def lower_harnesses(folder, groups):
 
 
 def run_one(args, script, folder):
+  """How it ended: its status, None where its time was up, and the last line that it said of an error."""
   env = os.environ | {"JAX_ENABLE_X64": "1" if str(script) == "harnesses" else "0",
                       "JAX_NUM_GENERATED_CASES": str(args.cases), "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu"),
                       "JAX_SKIP_SLOW_TESTS": "1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
                       "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
   command = [args.python, os.path.abspath(__file__), "harvest", os.path.abspath(folder), str(script), args.harnesses or ""]
-  process = subprocess.Popen(command, env=env, cwd=script.resolve().parent, stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL)
-  try:
-    process.wait(args.seconds)
-  except subprocess.TimeoutExpired:
-    process.terminate()
+  with tempfile.TemporaryFile("w+", errors="replace") as said:
+    process = subprocess.Popen(command, env=env, cwd=script.resolve().parent, stdout=subprocess.DEVNULL, stderr=said)
     try:
-      process.wait(20)
+      status = process.wait(args.seconds)
     except subprocess.TimeoutExpired:
-      process.kill()
-      process.wait()
+      status = None
+      process.terminate()
+      try:
+        process.wait(20)
+      except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    said.seek(0)
+    lines = said.read().split("\n")
+  return status, next((line for line in reversed(lines) if line.strip()), "")
 
 
 def build(args):
@@ -98,19 +104,28 @@ def build(args):
     scripts.append(pathlib.Path("harnesses"))
   if args.examples is not None:
     scripts += [ROOT / "examples" / f"{name}.py" for name in args.examples.split(",") if name]
+  nothing = []
   with Dataset(folder / "all") as data:
     for script in scripts:
       part, begin = folder / "parts" / script.stem, time.monotonic()
       if not (part / "done").exists():
-        run_one(args, script, part)
+        status, why = run_one(args, script, part)
         part.mkdir(parents=True, exist_ok=True)
         new = data.add_dataset(part)
-        (part / "done").touch()
-        print(f"{script.stem:40} {new:6} new, {len(data):6} in all, {time.monotonic() - begin:5.0f} s", flush=True)
+        how = "" if status == 0 else ", its time was up" if status is None else f", ended with status {status}: {why}"
+        print(f"{script.stem:40} {new:6} new, {len(data):6} in all, {time.monotonic() - begin:5.0f} s{how}", flush=True)
+        with Dataset(part) as own:
+          came = len(own)
+        if status and came == 0:  # tests that fail are no news; but here none compiled anything
+          nothing.append(script.stem)
+        else:
+          (part / "done").touch()
     for more in args.add:
       new = data.add_files([more])
       print(f"{more:40} {new:6} new, {len(data):6} in all, {len(data.unreadable)} not readable", flush=True)
     print(json.dumps(data.statistics()))
+  if nothing:
+    sys.exit(f"nothing came from {', '.join(nothing)}, and they failed")
 
 
 # --- The files --------------------------------------------------------------------------------------
