@@ -168,11 +168,11 @@ typedef struct Squeeze {
   HlCx *cx;
   HlModule *m;
   HlArena *arena;
-  Drop *drop;            // [place]
-  const HlInst **inst;   // [place], those that are squeezed
-  const HlShape **was;   // [place]
+  Drop *drop;           // [place]
+  const HlInst **inst;  // [place], those that are squeezed
+  const HlShape **was;  // [place]
   int n;
-  int *at;               // [serial]: 1 + place
+  int *at;  // [serial]: 1 + place
 } Squeeze;
 
 static HlInst *reshaped(Squeeze *s, HlInst *value, const HlShape *shape) {
@@ -221,17 +221,14 @@ static void squeeze_slice(Squeeze *s, HlInst *inst, const Drop *drop) {
 static void squeeze_attrs(Squeeze *s, HlInst *inst, const Drop *drop) {
   switch (inst->op) {
   case HL_OP_IOTA:
-    hl_set_int(inst, HL_A_IOTA_DIMENSION,
-               place(drop->out, hl_attr_int(inst, HL_A_IOTA_DIMENSION)));
+    hl_set_int(inst, HL_A_IOTA_DIMENSION, place(drop->out, hl_attr_int(inst, HL_A_IOTA_DIMENSION)));
     break;
   case HL_OP_BROADCAST: squeeze_broadcast(s, inst, drop); break;
   case HL_OP_SLICE: squeeze_slice(s, inst, drop); break;
   case HL_OP_TRANSPOSE:
   case HL_OP_REDUCE:
   case HL_OP_REVERSE: set_dims(s, inst, HL_A_DIMENSIONS, drop->in[0]); break;
-  case HL_OP_CONCATENATE:
-    hl_set_int(inst, HL_A_DIMENSION, place(drop->out, hl_dim(inst)));
-    break;
+  case HL_OP_CONCATENATE: hl_set_int(inst, HL_A_DIMENSION, place(drop->out, hl_dim(inst))); break;
   case HL_OP_DOT:
     set_dims(s, inst, HL_A_LHS_BATCH_DIMS, drop->in[0]);
     set_dims(s, inst, HL_A_RHS_BATCH_DIMS, drop->in[1]);
@@ -379,11 +376,12 @@ static void agree(Squeeze *s) {
   }
 }
 
-static void drop_idle(Squeeze *s) {
+// Keeps those that are wanted, in their order.
+static void keep(Squeeze *s, const bool *wanted) {
   int kept = 0;
   for (int k = 0; k < s->n; k++) {
     s->at[s->inst[k]->serial] = 0;
-    if (s->drop[k].out == 0)
+    if (!wanted[k])
       continue;
     s->inst[kept] = s->inst[k];
     s->was[kept] = s->was[k];
@@ -392,6 +390,13 @@ static void drop_idle(Squeeze *s) {
     kept++;
   }
   s->n = kept;
+}
+
+static void drop_idle(Squeeze *s) {
+  bool *wanted = HL_ARRAY(s->arena, bool, s->n + 1);
+  for (int k = 0; k < s->n; k++)
+    wanted[k] = s->drop[k].out != 0;
+  keep(s, wanted);
 }
 
 static void find_all(Squeeze *s) {
@@ -430,21 +435,11 @@ static Groups group(Squeeze *s) {
 }
 
 static void keep_groups(Squeeze *s, const Groups *g, const int *thing, int n) {
-  int kept = 0;
-  for (int k = 0; k < s->n; k++) {
-    bool is_wanted = false;
+  bool *wanted = HL_ARRAY(s->arena, bool, s->n + 1);
+  for (int k = 0; k < s->n; k++)
     for (int i = 0; i < n; i++)
-      is_wanted |= g->of[k] == thing[i] + 1;
-    s->at[s->inst[k]->serial] = 0;
-    if (!is_wanted)
-      continue;
-    s->inst[kept] = s->inst[k];
-    s->was[kept] = s->was[k];
-    s->drop[kept] = s->drop[k];
-    s->at[s->inst[kept]->serial] = kept + 1;
-    kept++;
-  }
-  s->n = kept;
+      wanted[k] |= g->of[k] == thing[i] + 1;
+  keep(s, wanted);
 }
 
 static int64_t sum_of_ranks(const HlModule *m) {
@@ -495,7 +490,8 @@ bool reduce_ranks(Reducer *r) {
   bool changed = false;
   // What is squeezed is a group no more, which numbers the others anew: each success begins again.
   for (int n = count_groups(r); n > 0 && !r->stopped; n = count_groups(r)) {
-    Move move = {.phase = "ranks", .n = n, .make = with_ranks, .as_large = true, .first_only = true};
+    Move move = {
+        .phase = "ranks", .n = n, .make = with_ranks, .as_large = true, .first_only = true};
     if (!reduce_try(r, &move))
       break;
     changed = true;
