@@ -756,9 +756,37 @@ static void profile(void **state) {
   end_client(client);
 }
 
+// The release of StableHLO that is named is the client's, if it is not newer than what is read here; NULL: none is.
+static const PJRT_NamedValue *named_release(int major, int minor, int patch) {
+  hilo_pjrt_name_stablehlo(major, minor, patch);
+  PJRT_Plugin_Attributes_Args args = {.struct_size = sizeof args};
+  assert_null(PJRT_Plugin_Attributes(&args));
+  for (size_t k = 0; k < args.num_attributes; k++)
+    if (strncmp(args.attributes[k].name, "stablehlo_current_version",
+                args.attributes[k].name_size) == 0)
+      return &args.attributes[k];
+  return NULL;
+}
+
+static void releases_are_read(void **state) {
+  (void)state;
+  assert_null(named_release(0, 0, 0));
+  const PJRT_NamedValue *own = named_release(1, 13, 7);
+  assert_non_null(own);
+  assert_int_equal(own->value_size, 3);
+  assert_int_equal(own->int64_array_value[0], 1);
+  assert_int_equal(own->int64_array_value[1], 13);
+  assert_int_equal(own->int64_array_value[2], 7);
+  const PJRT_NamedValue *newest = named_release(99, 0, 0);
+  assert_non_null(newest);
+  assert_true(newest->int64_array_value[0] < 99);
+  assert_null(named_release(0, 0, 0));
+}
+
 int main(void) {
   api = GetPjrtApi();
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(releases_are_read),
       cmocka_unit_test(odd_strides),
       cmocka_unit_test(to_the_host_in_an_order),
       cmocka_unit_test(too_small_a_place),
