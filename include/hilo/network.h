@@ -14,7 +14,8 @@
 //
 // Times come in three ways, which agree where all three can say: formulas (the table in docs/sim.md), whose terms are
 // latencies, bytes over links and bytes reduced; rounds, in which each pattern of messages is solved once for the rates that
-// its messages get from links they share; and messages one by one, which wait for each other alone.
+// its messages get from links they share; and messages one by one, which wait for each other alone. These can also be
+// followed by SimGrid (simgrid.org), where its library is installed.
 #ifndef HILO_NETWORK_H
 #define HILO_NETWORK_H
 
@@ -148,6 +149,15 @@ typedef struct HlExchangeTime {
 bool hl_exchange_time(HlCx *cx, const HlSystem *system, const HlExchange *what, HlExchangeTime *out);      // formula, else rounds
 bool hl_exchange_rounds(HlCx *cx, const HlSystem *system, const HlExchange *what, HlExchangeTime *out);
 bool hl_exchange_messages(HlCx *cx, const HlSystem *system, const HlExchange *what, HlExchangeTime *out);
+
+// By which of them. The library of SimGrid is opened when it is asked for (HILO_SIMGRID names another one than the system's;
+// HL_UNSUPPORTED where there is none) and works in a process of its own, for up to 4,096 devices.
+typedef enum HlNetModel {
+  HL_NET_FORMULA,          // hl_exchange_time
+  HL_NET_MESSAGES,         // hl_exchange_messages
+  HL_NET_SIMGRID,          // the same messages, followed by SimGrid
+} HlNetModel;
+bool hl_exchange_by(HlCx *cx, const HlSystem *system, const HlExchange *what, HlNetModel model, HlExchangeTime *out);
 
 // --- Fits -------------------------------------------------------------------------------------------
 

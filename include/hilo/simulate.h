@@ -125,6 +125,7 @@ typedef struct HlClusterOptions {
   double straggle;             // and how many times as long they take
   uint64_t seed;
   HlExchangeHow how[HL_EXCHANGE_KINDS];  // 0: the best
+  HlNetModel net;              // what says how long an exchange takes
   bool each;                   // every device for itself, even where classes would do
   int64_t device;              // whose times of each step are kept
 } HlClusterOptions;

@@ -92,6 +92,18 @@ static bool read_stragglers(const Cli *cli, HlClusterOptions *out) {
              text) == CLI_OK;
 }
 
+static bool read_net(const Cli *cli, HlNetModel *out) {
+  static const char *const models[] = {"formula", "messages", "simgrid"};
+  const char *text = cli_value(cli, "--net");
+  for (int k = 0; text && k < HL_COUNT_OF(models); k++)
+    if (strcmp(text, models[k]) == 0) {
+      *out = (HlNetModel)k;
+      return true;
+    }
+  return !text ||
+         cli_usage(cli, "--net: formula, messages or simgrid, not '%s'", text) == CLI_OK;
+}
+
 static bool read_run_options(Cli *cli, SimCluster *out) {
   HlClusterOptions *o = &out->options;
   const char *branches = cli_value(cli, "--branches");
@@ -107,7 +119,7 @@ static bool read_run_options(Cli *cli, SimCluster *out) {
       !cli_number(cli, "--jitter", &o->jitter) ||
       !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
       !cli_integer(cli, "--device", 0, 1 << 24, &o->device) || !read_stragglers(cli, o) ||
-      !sim_read_how(cli, cli_value(cli, "--how"), o->how))
+      !sim_read_how(cli, cli_value(cli, "--how"), o->how) || !read_net(cli, &o->net))
     return false;
   o->seed = (uint64_t)seed;
   if (!(o->jitter >= 0) || o->jitter > 1)

@@ -28,6 +28,9 @@ int sim_exchange_times(Cli *cli);  // exchange.c: of --system, with --exchange
        "of --system: every exchange runs beside computing until its result is needed"},            \
       {"--how", "LIST",                                                                            \
        "of --system: algorithms, as all-reduce=ring,all-gather=direct (default: the fastest)"},    \
+      {"--net", "NET",                                                                             \
+       "of --system: what says how long exchanges take: formula, where there is one (default), "   \
+       "messages, each followed, or simgrid, the same by SimGrid"},                                \
       {"--jitter", "SHARE",                                                                        \
        "of --system: standard deviation of a step's time, as 0.02; each device for itself"},       \
       {"--stragglers", "SHARE,TIMES",                                                              \

@@ -52,8 +52,8 @@ int sim_list_systems(Cli *cli) {
 // --- Exchanges --------------------------------------------------------------------------------------------------
 
 typedef struct Row {
-  HlExchangeTime formula, messages;
-  bool by_messages;
+  HlExchangeTime formula, messages, simgrid;
+  bool by_messages, by_simgrid;
 } Row;
 
 static void row_text(Table *t, HlArena *arena, const HlExchange *what, HlExchangeHow how,
@@ -64,6 +64,8 @@ static void row_text(Table *t, HlArena *arena, const HlExchange *what, HlExchang
   table_text(t, "%s", sim_seconds(arena, f->seconds));
   table_text(t, "%s", f->by_rounds ? "solved" : "formula");
   table_text(t, "%s", row->by_messages ? sim_seconds(arena, row->messages.seconds) : "");
+  if (row->by_simgrid)
+    table_text(t, "%s", sim_seconds(arena, row->simgrid.seconds));
   table_text(t, "%lld", (long long)f->rounds);
   table_text(t, "%lld", (long long)(row->by_messages ? row->messages.messages : f->messages));
   table_bytes(t, f->sent);
@@ -78,36 +80,46 @@ static void row_json(HlBuf *out, HlExchangeHow how, const Row *row) {
   json_text(out, "by", f->by_rounds ? "solved" : "formula");
   if (row->by_messages)
     json_number(out, "message_seconds", row->messages.seconds);
+  if (row->by_simgrid)
+    json_number(out, "simgrid_seconds", row->simgrid.seconds);
   json_int(out, "rounds", f->rounds);
   json_int(out, "messages", row->by_messages ? row->messages.messages : f->messages);
   json_number(out, "sent_bytes", f->sent);
   json_close(out, '}');
 }
 
-// One algorithm; false: it does not fit, which is no error unless it was asked for.
-static bool time_one(Cli *cli, const HlSystem *s, const HlExchange *what, Row *row) {
-  *row = (Row){.by_messages = cli_flag(cli, "--messages")};
-  if (!hl_exchange_time(cli->cx, s, what, &row->formula))
-    return false;
-  if (!row->by_messages)
-    return true;
-  cli_progress(cli, "%s by %s, message by message", hl_exchange_text(what->kind),
-               hl_how_text(what->how));
-  const bool ok = hl_exchange_messages(cli->cx, s, what, &row->messages);
+static bool followed(Cli *cli, const HlSystem *s, const HlExchange *what, HlNetModel model,
+                     HlExchangeTime *out) {
+  cli_progress(cli, "%s by %s, message by message%s", hl_exchange_text(what->kind),
+               hl_how_text(what->how), model == HL_NET_SIMGRID ? ", by SimGrid" : "");
+  const bool ok = hl_exchange_by(cli->cx, s, what, model, out);
   cli_progress(cli, NULL);
   return ok;
 }
 
-static void time_all(Cli *cli, HlArena *arena, const HlSystem *s, HlExchange what, Table *t) {
+// One algorithm; false: it does not fit, which is no error unless it was asked for, or it failed.
+static bool time_one(Cli *cli, const HlSystem *s, const HlExchange *what, HlNetModel net, Row *row,
+                     bool *fits) {
+  *row = (Row){.by_messages = cli_flag(cli, "--messages") || net == HL_NET_MESSAGES,
+               .by_simgrid = net == HL_NET_SIMGRID};
+  *fits = hl_exchange_time(cli->cx, s, what, &row->formula);
+  return *fits &&
+         (!row->by_messages || followed(cli, s, what, HL_NET_MESSAGES, &row->messages)) &&
+         (!row->by_simgrid || followed(cli, s, what, HL_NET_SIMGRID, &row->simgrid));
+}
+
+static void time_all(Cli *cli, HlArena *arena, const HlSystem *s, HlExchange what, HlNetModel net,
+                     Table *t) {
   const HlExchangeHow only = what.how;
   for (int how = HL_HOW_RING; how < HL_HOWS; how++) {
     Row row;
+    bool fits;
     const int before = hl_cx_n_diags(cli->cx);
     if ((only && how != (int)only) || !hl_how_does((HlExchangeHow)how, what.kind))
       continue;
     what.how = (HlExchangeHow)how;
-    if (!time_one(cli, s, &what, &row)) {
-      if (only || hl_cx_error_kind(cli->cx) != HL_UNSUPPORTED)
+    if (!time_one(cli, s, &what, net, &row, &fits)) {
+      if (only || fits || hl_cx_error_kind(cli->cx) != HL_UNSUPPORTED)
         return;
       hl_cx_forget(cli->cx, before);
       continue;
@@ -135,7 +147,10 @@ static bool read_kind(const Cli *cli, HlExchangeKind *kind) {
 
 int sim_exchange_times(Cli *cli) {
   static const char *const heads[] = {"algorithm", ">time",     "by",           ">by message",
-                                      ">rounds",   ">messages", ">sent by one", ">bytes/s"};
+                                      ">rounds",   ">messages", ">sent by one", ">bytes/s"},
+                    *const more[] = {"algorithm", ">time",     "by",           ">by message",
+                                     ">by SimGrid", ">rounds", ">messages",    ">sent by one",
+                                     ">bytes/s"};
   SimCluster c;
   HlExchange what = {.bytes = 1 << 20};
   const char *bytes = cli_value(cli, "--bytes");
@@ -157,7 +172,10 @@ int sim_exchange_times(Cli *cli) {
   if (cli->json)
     json_begin_row(&cli->report, "sim_exchange");
   const HlSystem *s = sim_system_for(cli, c.arena, c.system, what.n);
-  table_begin(&t, heads, HL_COUNT_OF(heads));
+  if (c.options.net == HL_NET_SIMGRID)
+    table_begin(&t, more, HL_COUNT_OF(more));
+  else
+    table_begin(&t, heads, HL_COUNT_OF(heads));
   if (s && cli->json) {
     json_text(&cli->report, "exchange", hl_exchange_text(what.kind));
     json_text(&cli->report, "system", s->name);
@@ -166,7 +184,7 @@ int sim_exchange_times(Cli *cli) {
     json_open(&cli->report, "algorithms", '[');
   }
   if (s)
-    time_all(cli, c.arena, s, what, &t);
+    time_all(cli, c.arena, s, what, c.options.net, &t);
   if (s && cli->json)
     json_close(&cli->report, ']');
   table_print(&t, &out);

@@ -363,8 +363,8 @@ static bool time_best(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExcha
                        hl_exchange_text(what->kind));
 }
 
-bool net_time(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
-              const NetGroup *g, HlExchangeTime *out) {
+static bool by_formula(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
+                       const NetGroup *g, HlExchangeTime *out) {
   const HlMark mark = hl_arena_mark(arena);
   NetSchedule *schedule = HL_NEW(arena, NetSchedule);
   const bool ok = what->how == HL_HOW_BEST ? time_best(cx, arena, s, what, g, out)
@@ -375,44 +375,62 @@ bool net_time(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *wha
   return ok;
 }
 
-bool hl_exchange_time(HlCx *cx, const HlSystem *s, const HlExchange *what, HlExchangeTime *out) {
-  HlArena *arena = hl_arena_new();
-  NetGroup g;
-  *out = (HlExchangeTime){0};
-  const bool ok = net_group(cx, arena, s, what, &g) && net_time(cx, arena, s, what, &g, out);
-  hl_arena_free(arena);
-  return ok;
-}
-
 typedef bool Solver(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule,
                     HlExchangeTime *out);
 
-static bool solve_by(HlCx *cx, const HlSystem *s, const HlExchange *what, Solver *solver,
-                     HlExchangeTime *out) {
-  HlArena *arena = hl_arena_new();
-  NetGroup g;
+static bool solve_by(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
+                     const NetGroup *g, Solver *solver, HlExchangeTime *out) {
+  const HlMark mark = hl_arena_mark(arena);
   NetSchedule *schedule = HL_NEW(arena, NetSchedule);
   HlExchangeHow how = what->how;
-  *out = (HlExchangeTime){0};
-  bool ok = net_group(cx, arena, s, what, &g);
-  if (ok && how == HL_HOW_BEST) {
-    ok = time_best(cx, arena, s, what, &g, out);
+  bool ok = how != HL_HOW_BEST || time_best(cx, arena, s, what, g, out);
+  if (how == HL_HOW_BEST)
     how = out->how;
-  }
-  ok =
-      ok && net_schedule(cx, arena, s, what, &g, how, schedule) && solver(cx, s, &g, schedule, out);
+  ok = ok && net_schedule(cx, arena, s, what, g, how, schedule) && solver(cx, s, g, schedule, out);
   out->how = how;
-  if (ok && g.n > 1)
-    out->sent = sent_by(schedule, g.n / 2);
+  if (ok && g->n > 1)
+    out->sent = sent_by(schedule, g->n / 2);
+  hl_arena_release(arena, mark);
+  return ok;
+}
+
+bool net_time_by(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
+                 const NetGroup *g, HlNetModel model, HlExchangeTime *out) {
+  *out = (HlExchangeTime){0};
+  switch (model) {
+  case HL_NET_MESSAGES: return solve_by(cx, arena, s, what, g, by_messages, out);
+  case HL_NET_SIMGRID: return solve_by(cx, arena, s, what, g, net_by_simgrid, out);
+  case HL_NET_FORMULA: break;
+  }
+  return by_formula(cx, arena, s, what, g, out);
+}
+
+bool hl_exchange_rounds(HlCx *cx, const HlSystem *s, const HlExchange *what, HlExchangeTime *out) {
+  HlArena *arena = hl_arena_new();
+  NetGroup g;
+  *out = (HlExchangeTime){0};
+  const bool ok =
+      net_group(cx, arena, s, what, &g) && solve_by(cx, arena, s, what, &g, by_rounds, out);
   hl_arena_free(arena);
   return ok;
 }
 
-bool hl_exchange_rounds(HlCx *cx, const HlSystem *s, const HlExchange *what, HlExchangeTime *out) {
-  return solve_by(cx, s, what, by_rounds, out);
+bool hl_exchange_by(HlCx *cx, const HlSystem *s, const HlExchange *what, HlNetModel model,
+                    HlExchangeTime *out) {
+  HlArena *arena = hl_arena_new();
+  NetGroup g;
+  *out = (HlExchangeTime){0};
+  const bool ok =
+      net_group(cx, arena, s, what, &g) && net_time_by(cx, arena, s, what, &g, model, out);
+  hl_arena_free(arena);
+  return ok;
+}
+
+bool hl_exchange_time(HlCx *cx, const HlSystem *s, const HlExchange *what, HlExchangeTime *out) {
+  return hl_exchange_by(cx, s, what, HL_NET_FORMULA, out);
 }
 
 bool hl_exchange_messages(HlCx *cx, const HlSystem *s, const HlExchange *what,
                           HlExchangeTime *out) {
-  return solve_by(cx, s, what, by_messages, out);
+  return hl_exchange_by(cx, s, what, HL_NET_MESSAGES, out);
 }

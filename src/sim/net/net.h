@@ -119,9 +119,12 @@ enum { NET_FEW_MESSAGES = 100000 };
 bool net_formula(const HlSystem *s, const NetSchedule *schedule, const NetGroup *g,
                  HlExchangeTime *out);
 
-// hl_exchange_time of a group that is looked at once for many exchanges (exchange.c).
-bool net_time(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
-              const NetGroup *g, HlExchangeTime *out);
+// Message by message, by SimGrid (simgrid.c).
+bool net_by_simgrid(HlCx *cx, const HlSystem *s, const NetGroup *g, const NetSchedule *schedule,
+                    HlExchangeTime *out);
+// hl_exchange_by of a group that is looked at once for many exchanges (exchange.c).
+bool net_time_by(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
+                 const NetGroup *g, HlNetModel model, HlExchangeTime *out);
 
 // --- ASTRA-sim's network files (astra.c) ---
 bool net_is_astra(const HlSource *source);

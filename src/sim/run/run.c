@@ -221,7 +221,7 @@ static bool time_exchanges(Run *r) {
     NetGroup own, *known = x->kind == HL_PERMUTE ? &own : &group[x->groups];
     if ((x->kind == HL_PERMUTE || known->n == 0) && !net_group(r->cx, r->arena, r->s, &what, known))
       return false;
-    if (!net_time(r->cx, r->arena, r->s, &what, known, &r->time[e]))
+    if (!net_time_by(r->cx, r->arena, r->s, &what, known, r->o->net, &r->time[e]))
       return false;
   }
   return true;
