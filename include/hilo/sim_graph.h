@@ -168,13 +168,14 @@ bool hl_sim_validate(HlCx *cx, const HlSimGraph *graph);
 // Where ParaGraph does something that was hardly intended (docs/sim.md lists it), HL_SIM_PARAGRAPH does the same.
 typedef enum HlSimCompat { HL_SIM_OWN, HL_SIM_PARAGRAPH } HlSimCompat;
 
-// A profile of a run: the table that TPU profilers write as CSV.
+// A profile of a run: the table that TPU profilers write as CSV, or a trace of events: XSpace (*.xplane.pb) or JSON, as of
+// jax.profiler and `hilo run --profile`. Which it is is told by its content.
 typedef struct HlSimProfile HlSimProfile;
 typedef struct HlSimProfileRow {
   HlStr name, category;        // of the instruction
   int64_t occurrences;         // on one core
-  double seconds;              // self time of one run, on average
-  double flops, bytes;         // of one run, from the measured rates
+  double seconds;              // self time of one run: on average, of traces the median
+  double flops, bytes;         // of one run: from the measured rates, of traces as told
 } HlSimProfileRow;
 HlSimProfile *hl_sim_profile_read(HlCx *cx, HlSource *source, int64_t replicas, HlSimCompat compat);  // NULL after reporting
 void hl_sim_profile_free(HlSimProfile *profile);

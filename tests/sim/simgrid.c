@@ -3,6 +3,9 @@
 //
 //   sim_simgrid [PATTERNS [MEMBERS]]      by default 1,000 patterns and a ring of 128
 //
+// Then what `hilo sim --net=simgrid` does (src/sim/net/simgrid.c): every exchange by every algorithm on networks of every shape,
+// beside our own following of the same messages.
+//
 // SimGrid can be started once in a process: each batch of patterns has a child.
 #include <math.h>
 #include <stdbool.h>
@@ -237,6 +240,106 @@ static double run_ring(uint64_t ring, int n) {
   return fabs(ours - theirs) / theirs;
 }
 
+// --- The backend ----------------------------------------------------------------------------------------------
+
+// Networks of every shape, with levels above each other, links that are shared, latencies that differ, and reducing that takes time.
+static const char *const networks[] = {
+    "ring 7 bandwidth 50GB/s latency 500ns",
+    "line 6 bandwidth 50GB/s latency 1us\nreduce 20GB/s",
+    "torus 4x3 bandwidth 50GB/s latency 1us",
+    "mesh 2x4 bandwidth 50GB/s latency 1us",
+    "full 5 bandwidth 20GB/s latency 0s",
+    "switch 4 bandwidth 400GB/s latency 300ns\nswitch 3 bandwidth 50GB/s latency 2us\nstart 10us",
+    "switch 4 bandwidth 400GB/s latency 300ns\nswitch 4 shared bandwidth 25GB/s latency 2us",
+    "fat-tree 8 down 4 up 2 bandwidth 50GB/s latency 1us far-bandwidth 40GB/s far-latency 3us",
+    "dragonfly 12 hosts 2 routers 2 bandwidth 50GB/s latency 1us far-bandwidth 20GB/s far-latency 5us",
+};
+
+static double difference(HlCx *cx, const HlSystem *s, const HlExchange *what) {
+  HlExchangeTime own, theirs;
+  if (!hl_exchange_by(cx, s, what, HL_NET_MESSAGES, &own)) {
+    const bool fits = hl_cx_error_kind(cx) != HL_UNSUPPORTED;
+    hl_cx_clear(cx);
+    return fits ? NAN : -1;
+  }
+  if (!hl_exchange_by(cx, s, what, HL_NET_SIMGRID, &theirs)) {
+    printf("%s\n", hl_cx_diag(cx, 0)->text);
+    return NAN;
+  }
+  if (own.messages != theirs.messages || own.rounds != theirs.rounds || own.sent != theirs.sent)
+    return NAN;
+  return theirs.seconds == own.seconds ? 0 : fabs(theirs.seconds - own.seconds) / own.seconds;
+}
+
+static bool read_network(HlCx *cx, HlArena *arena, const char *levels, const HlSystem **out) {
+  char text[512];
+  snprintf(text, sizeof text, "device h100\n%s\n", levels);
+  HlSource *source = hl_source_new("network", text, strlen(text), false);
+  *out = hl_system_read(cx, arena, source);
+  hl_source_unref(source);
+  return *out != NULL;
+}
+
+// A shift by two places, of which the last has nobody to send to.
+static double shift(HlCx *cx, const HlSystem *s) {
+  int64_t target[16];
+  const int64_t n = hl_system_devices(s);
+  for (int64_t k = 0; k < n; k++)
+    target[k] = k == n - 1 ? -1 : (k + 2) % n;
+  const HlExchange what = {
+      .kind = HL_PERMUTE, .how = HL_HOW_DIRECT, .bytes = 1e6, .n = n, .target = target};
+  return difference(cx, s, &what);
+}
+
+// Two groups at the same time, on links that they share.
+static double two_groups(HlCx *cx, const HlSystem *s) {
+  const int64_t half = hl_system_devices(s) / 2;
+  int64_t member[16];
+  for (int64_t k = 0; k < 2 * half; k++)
+    member[k] = k < half ? 2 * k : 2 * (k - half) + 1;
+  const HlExchange what = {.kind = HL_ALL_REDUCE,
+                           .how = HL_HOW_RING,
+                           .bytes = 1e6,
+                           .n = half,
+                           .groups = 2,
+                           .member = member};
+  return difference(cx, s, &what);
+}
+
+static double backend(int *compared) {
+  HlCx *cx = hl_cx_new();
+  HlArena *arena = hl_arena_new();
+  double worst = 0;
+  for (size_t w = 0; w < sizeof networks / sizeof *networks; w++) {
+    const HlSystem *s;
+    if (!read_network(cx, arena, networks[w], &s))
+      return NAN;
+    for (int kind = 0; kind < HL_EXCHANGE_KINDS; kind++)
+      for (int how = HL_HOW_RING; how < HL_HOWS; how++) {
+        if (kind == HL_PERMUTE || !hl_how_does((HlExchangeHow)how, (HlExchangeKind)kind))
+          continue;
+        const HlExchange what = {.kind = (HlExchangeKind)kind,
+                                 .how = (HlExchangeHow)how,
+                                 .bytes = 1000003,
+                                 .n = hl_system_devices(s)};
+        const double one = difference(cx, s, &what);
+        *compared += one >= 0;
+        if (!(one <= 1e-9))
+          printf("%s by %s on %s: %g\n", hl_exchange_text(what.kind), hl_how_text(what.how),
+                 networks[w], one);
+        worst = one > worst || isnan(one) ? one : worst;
+      }
+    const double more[] = {shift(cx, s), two_groups(cx, s)};
+    for (int k = 0; k < 2; k++) {
+      *compared += more[k] >= 0;
+      worst = more[k] > worst ? more[k] : more[k] >= 0 ? worst : NAN;
+    }
+  }
+  hl_arena_free(arena);
+  hl_cx_free(cx);
+  return worst;
+}
+
 // --- Children -----------------------------------------------------------------------------------------------------
 
 static double in_child(double (*work)(uint64_t seed, int n), uint64_t seed, int n) {
@@ -272,5 +375,8 @@ int main(int argc, char **argv) {
   printf("%d patterns: largest difference %.3g\n", patterns, worst);
   const double ring = in_child(run_ring, 0, members);
   printf("ring: difference %.3g\n", ring);
-  return worst <= 1e-9 && ring <= 1e-6 ? 0 : 1;
+  int compared = 0;
+  const double behind = backend(&compared);
+  printf("%d exchanges by the backend: largest difference %.3g\n", compared, behind);
+  return worst <= 1e-9 && ring <= 1e-6 && behind <= 1e-9 && compared > 200 ? 0 : 1;
 }

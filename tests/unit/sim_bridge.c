@@ -9,6 +9,7 @@
 
 #include "hilo/sim_graph.h"
 #include "hilo/text.h"
+#include "proto/wire.h"
 
 static HlModule *parse(HlCx *cx, const char *text) {
   HlModule *m = hl_text_parse(cx, text);
@@ -445,13 +446,185 @@ static void test_profile(void **state) {
   hl_cx_free(cx);
 }
 
+// An event of a trace in JSON.
+#define EVENT(tid, ts, dur, op, more)                                                     \
+  "{\"ph\":\"X\",\"pid\":1,\"tid\":" #tid ",\"ts\":" #ts ",\"dur\":" #dur ",\"name\":\"e\"," \
+  "\"args\":{\"hlo_op\":\"" op "\"" more "}}"
+
+static void row_is(const HlSimProfile *p, const char *name, double micros, int64_t occurrences) {
+  const HlSimProfileRow *row = hl_sim_profile_find(p, hl_str(name));
+  assert_non_null(row);
+  check(name, "micros", 1e6 * row->seconds, micros);
+  assert_int_equal(row->occurrences, occurrences);
+}
+
+static void test_trace(void **state) {
+  (void)state;
+  HlCx *cx = hl_cx_new();
+  // Two runs of a sort of two kernels, and on another line something else; a loop and twice its body, which are executions of their own.
+  HlSimProfile *p = profile(cx, "{\"traceEvents\":["
+      EVENT(1, 0, 1, "sort.1", ",\"run_id\":\"7\"") "," EVENT(1, 2, 9, "%sort.1", ",\"run_id\":\"7\"") ","
+      EVENT(1, 20, 2, "sort.1", ",\"run_id\":\"8\"") "," EVENT(1, 23, 18, "sort.1", ",\"run_id\":\"8\"") ","
+      EVENT(2, 1, 4, "add.1", ",\"run_id\":\"7\"") "," EVENT(2, 6, 4, "mul.1", ",\"run_id\":\"7\"") ","
+      EVENT(2, 11, 6, "add.1", ",\"run_id\":\"7\"") ","
+      EVENT(3, 0, 30, "while.1", ",\"run_id\":\"7\"") "," EVENT(3, 5, 10, "body.1", ",\"run_id\":\"7\"") ","
+      EVENT(3, 15, 12, "body.1", ",\"run_id\":\"7\"") "]}", 1, HL_SIM_OWN);
+  assert_non_null(p);
+  row_is(p, "sort.1", 15, 1);  // of 10 and 20, once in each run
+  row_is(p, "add.1", 5, 2);
+  row_is(p, "while.1", 8, 1);
+  row_is(p, "body.1", 11, 2);
+  hl_sim_profile_free(p);
+  // Of one run or of several, nobody knows: each is an execution. What other threads had a share in is one, what stands for many is many.
+  p = profile(cx, "["
+      EVENT(1, 0, 1, "sort.1", "") "," EVENT(1, 2, 9, "sort.1", "") ","
+      EVENT(1, 20, 6, "big", "") "," EVENT(4, 20, 5, "big", ",\"chunks\":3") ","
+      EVENT(9, 0, 4000, "big", ",\"runs\":500") "," EVENT(9, 4000, 500, "sums", ",\"runs\":100") "]", 1,
+      HL_SIM_OWN);
+  assert_non_null(p);
+  row_is(p, "sort.1", 5, 2);
+  row_is(p, "big", 6, 501);
+  row_is(p, "sums", 5, 100);
+  hl_sim_profile_free(p);
+  assert_null(profile(cx, "[{\"ph\":\"X\",\"dur\":1,\"name\":\"e\"}]", 1, HL_SIM_OWN));
+  assert_null(profile(cx, "[" EVENT(1, 0, 1e308, "a", ",\"run_id\":1") ","
+                      EVENT(1, 1e308, 1e308, "a", ",\"run_id\":1") "]", 1, HL_SIM_OWN));
+  hl_cx_free(cx);
+}
+
+// --- XSpace ---
+
+static void put_int(HlBuf *out, uint32_t field, uint64_t value) {
+  wire_put_tag(out, field, WIRE_VARINT);
+  wire_put_varint(out, value);
+}
+
+static void put_text(HlBuf *out, uint32_t field, const char *text) {
+  wire_put_bytes(out, field, text, strlen(text));
+}
+
+static void put_part(HlBuf *out, uint32_t field, HlBuf *part) {
+  wire_put_bytes(out, field, part->at, part->n);
+  hl_buf_free(part);
+}
+
+static void put_stat(HlBuf *out, uint32_t field, uint64_t name, uint32_t kind, uint64_t value) {
+  HlBuf stat = {0};
+  put_int(&stat, 1, name);
+  if (kind == 2) {
+    const double number = (double)value;
+    wire_put_tag(&stat, 2, WIRE_FIXED64);
+    hl_buf_add(&stat, &number, 8);
+  } else {
+    put_int(&stat, kind, value);
+  }
+  put_part(out, field, &stat);
+}
+
+static void put_event(HlBuf *line, uint64_t metadata, uint64_t at, uint64_t lasts, uint64_t op,
+                      uint64_t run) {
+  HlBuf event = {0};
+  put_int(&event, 1, metadata);
+  put_int(&event, 2, at);
+  put_int(&event, 3, lasts);
+  if (op)
+    put_stat(&event, 4, 1, 7, op);
+  if (run)
+    put_stat(&event, 4, 5, 4, run);
+  put_part(line, 4, &event);
+}
+
+static void put_metadata(HlBuf *plane, uint64_t id, const char *name, const char *display,
+                         bool costs) {
+  HlBuf metadata = {0}, entry = {0};
+  put_int(&entry, 1, id);
+  put_int(&metadata, 1, id);
+  put_text(&metadata, 2, name);
+  if (display)
+    put_text(&metadata, 4, display);
+  if (costs) {
+    put_stat(&metadata, 5, 2, 7, 6);
+    put_stat(&metadata, 5, 3, 2, 1000);
+    put_stat(&metadata, 5, 4, 3, 64);
+  }
+  put_part(&entry, 2, &metadata);
+  put_part(plane, 4, &entry);
+}
+
+// A CPU's line, whose events have a stat hlo_op and a run, and a TPU's, whose ops' metadata say all; lines stand before metadata.
+static void make_xspace(HlBuf *space) {
+  static const char *const stats[] = {"hlo_op", "hlo_category", "flops", "bytes_accessed", "run_id",
+                                      "loop fusion", "sort.1"};
+  HlBuf plane = {0}, cpu = {0}, tpu = {0}, many = {0};
+  put_event(&cpu, 9, 0, 1000000, 7, 5);
+  put_event(&cpu, 9, 2000000, 9000000, 7, 5);
+  put_event(&cpu, 8, 12000000, 9000000, 0, 5);  // of no op
+  put_event(&tpu, 1, 0, 2000000, 0, 0);
+  put_event(&tpu, 1, 3000000, 4000000, 0, 0);
+  put_event(&tpu, 2, 8000000, 5000000, 0, 0);
+  put_int(&many, 1, 3);
+  put_int(&many, 3, 8000000);
+  put_int(&many, 5, 4);
+  put_part(&tpu, 4, &many);
+  put_part(&plane, 3, &cpu);
+  put_part(&plane, 3, &tpu);
+  put_metadata(&plane, 1, "%fusion.1 = f32[2]{0} fusion(f32[2]{0} %x)", "fusion.1", true);
+  put_metadata(&plane, 2, "%fusion.2 = f32[2]{0} fusion(f32[2]{0} %x)", NULL, true);
+  put_metadata(&plane, 3, "fusion.3", NULL, true);
+  put_metadata(&plane, 8, "thunk", NULL, false);
+  for (uint64_t k = 0; k < sizeof stats / sizeof *stats; k++) {
+    HlBuf entry = {0}, metadata = {0};
+    put_int(&entry, 1, k + 1);
+    put_int(&metadata, 1, k + 1);
+    put_text(&metadata, 2, stats[k]);
+    put_part(&entry, 2, &metadata);
+    put_part(&plane, 5, &entry);
+  }
+  put_part(space, 1, &plane);
+  put_text(space, 4, "host");
+}
+
+static HlSimProfile *profile_of(HlCx *cx, const HlBuf *bytes, size_t n) {
+  HlSource *source = hl_source_new("x.xplane.pb", bytes->at, n, false);
+  HlSimProfile *out = hl_sim_profile_read(cx, source, 1, HL_SIM_OWN);
+  hl_source_unref(source);
+  return out;
+}
+
+static void test_xspace(void **state) {
+  (void)state;
+  HlCx *cx = hl_cx_new();
+  HlBuf space = {0};
+  const HlSimProfileRow *all;
+  make_xspace(&space);
+  HlSimProfile *p = profile_of(cx, &space, space.n);
+  assert_non_null(p);
+  assert_int_equal(hl_sim_profile_rows(p, &all), 4);
+  row_is(p, "sort.1", 10, 1);
+  row_is(p, "fusion.1", 3, 2);
+  row_is(p, "fusion.2", 5, 1);
+  row_is(p, "fusion.3", 2, 4);
+  const HlSimProfileRow *row = hl_sim_profile_find(p, hl_str("fusion.2"));
+  assert_true(hl_str_is(row->category, "loop fusion") && row->flops == 1000 && row->bytes == 64);
+  hl_sim_profile_free(p);
+  for (size_t n = 0; n < space.n; n++) {  // cut anywhere: an error, but where the host's name is missing
+    HlSimProfile *cut = profile_of(cx, &space, n);
+    assert_true((cut == NULL) == (hl_cx_n_errors(cx) > 0) && (!cut || n == space.n - 6));
+    hl_sim_profile_free(cut);
+    hl_cx_clear(cx);
+  }
+  hl_buf_free(&space);
+  hl_cx_free(cx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_costs),   cmocka_unit_test(test_floats),
       cmocka_unit_test(test_parts),   cmocka_unit_test(test_async),
       cmocka_unit_test(test_groups),  cmocka_unit_test(test_trips),
       cmocka_unit_test(test_copies),  cmocka_unit_test(test_libraries),
-      cmocka_unit_test(test_profile),
+      cmocka_unit_test(test_profile), cmocka_unit_test(test_trace),
+      cmocka_unit_test(test_xspace),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,8 +38,8 @@ int sim_exchange_times(Cli *cli);  // exchange.c: of --system, with --exchange
       {"--each", NULL, "of --system: simulate each device for itself where classes would do"},     \
       {"--device", "N", "of --system: the device whose timeline is shown (default 0)"},            \
       {"--calibrate", "FILE",                                                                      \
-       "of --system: a profile (CSV of TPU profilers, a trace of jax.profiler or hilo run "        \
-       "--profile): how far from the roofline ops of each category are"},                          \
+       "of --system: a profile as of --profile: how far from the roofline ops of each category "   \
+       "are"},                                                                                     \
       {"--what-if", "CHANGES",                                                                     \
        "of --system: times with these changes, as bandwidth=2x,level1.latency=1us"},               \
       {"--sweep", "SPEC",                                                                          \

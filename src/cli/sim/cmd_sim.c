@@ -46,7 +46,9 @@ static const CliOption options[] = {
     {"--ttrps", "T", "10^12 transcendental functions a second (default 125)"},
     {"--gibps", "G", "GiB a second of its memory (default 900)"},
     {"--trips", "N", "how often a loop runs that does not say so (default 1, with a warning)"},
-    {"--profile", "CSV", "a TPU profiler's table of ops: times, and how often loops run"},
+    {"--profile", "FILE",
+     "a TPU profiler's table of ops as CSV, or a trace of jax.profiler (.xplane.pb, .trace.json.gz) "
+     "or hilo run --profile: times, and how often loops run"},
     {"--no-profile-time", NULL, "with a profile: costs from shapes all the same"},
     {"--no-profile-only", NULL, "with a profile: what has no row costs something all the same"},
     {"--no-profile-loops", NULL, "with a profile: loops run as often as the program says"},

@@ -1,4 +1,4 @@
-// sim/graph/profile.c: profiles: the table of ops that TPU profilers write as CSV; traces are read beside (trace.c).
+// sim/graph/profile.c: profiles: the table of ops that TPU profilers write as CSV; traces are read beside (trace.c, xspace.c).
 //
 // A row an op, quoted where it has commas, with "" for a quote. Columns go by their places; the header names them.
 
@@ -170,13 +170,27 @@ static bool read_csv(HlCx *cx, const HlSource *source, int64_t replicas, HlSimCo
   return ok;
 }
 
+static bool read_trace(HlCx *cx, const HlSource *source, int64_t replicas, HlSimProfile *out) {
+  ProfileEvents events = {.arena = hl_arena_new()};
+  events.by_name.arena = events.arena;
+  const bool ok = (xspace_is(hl_source_bytes(source)) ? xspace_read(cx, source, &events)
+                                                      : trace_read(cx, source, &events)) &&
+                  events_rows(cx, source, &events, replicas > 0 ? replicas : 1, out);
+  hl_arena_free(events.arena);
+  return ok && (out->rows.n > 0 || hl_error(cx, (HlPos){source, 0},
+                                            "no trace of a program: no event names an op (hlo_op, "
+                                            "hlo_category or step)"));
+}
+
 HlSimProfile *hl_sim_profile_read(HlCx *cx, HlSource *source, int64_t replicas,
                                   HlSimCompat compat) {
   HlArena *arena = hl_arena_new();
   HlSimProfile *out = HL_NEW(arena, HlSimProfile);
   *out = (HlSimProfile){.arena = arena, .by_name = {.arena = arena}};
-  const bool ok = trace_is(hl_source_bytes(source)) ? trace_read(cx, source, replicas, out)
-                                                    : read_csv(cx, source, replicas, compat, out);
+  const HlStr bytes = hl_source_bytes(source);
+  const bool ok = xspace_is(bytes) || trace_is(bytes)
+                      ? read_trace(cx, source, replicas, out)
+                      : read_csv(cx, source, replicas, compat, out);
   if (ok)
     return out;
   hl_arena_free(arena);

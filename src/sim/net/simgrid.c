@@ -388,7 +388,7 @@ static void simulate(Talk *t, const char *path) {
 static _Noreturn void be_child(Talk *t, const char *path, int complaints) {
   const struct rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  setlocale(LC_ALL, "C");  // it reads numbers as the locale writes them
+  uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));  // it reads numbers as the locale writes them
   dup2(complaints, STDOUT_FILENO);
   dup2(complaints, STDERR_FILENO);
   simulate(t, path);

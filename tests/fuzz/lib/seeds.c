@@ -21,6 +21,7 @@
 #include "hilo/text.h"
 #include "hilo/tool.h"
 #include "hilo/view.h"
+#include "proto/wire.h"
 
 enum {
   MOST_BYTES = 32768,
@@ -346,7 +347,54 @@ static void system_seeds(Out *out, Input *in) {
   hl_arena_free(arena);
 }
 
-// A table and a trace that know the ops of a program.
+static void put_number(HlBuf *out, uint32_t field, uint64_t value) {
+  wire_put_tag(out, field, WIRE_VARINT);
+  wire_put_varint(out, value);
+}
+
+static void put_within(HlBuf *out, uint32_t field, HlBuf *part) {
+  wire_put_bytes(out, field, part->at ? part->at : "", part->n);
+  hl_buf_free(part);
+}
+
+// A named entry of a plane's map: its metadata.
+static void put_metadata(HlBuf *plane, uint32_t field, uint64_t id, const char *name) {
+  HlBuf entry = {0}, metadata = {0};
+  put_number(&metadata, 1, id);
+  wire_put_bytes(&metadata, 2, name, strlen(name));
+  put_number(&entry, 1, id);
+  put_within(&entry, 2, &metadata);
+  put_within(plane, field, &entry);
+}
+
+// Events of the ops of a program, each of whose names is a text that events refer to.
+static void xspace_seed(Out *out, const HlComp *entry) {
+  HlBuf space = {0}, plane = {0}, line = {0};
+  uint64_t id = 10;
+  for (const HlInst *inst = entry ? entry->first : NULL; inst; inst = inst->next, id++) {
+    HlBuf event = {0}, stat = {0}, run = {0};
+    put_metadata(&plane, 4, id, inst->name->text);
+    put_metadata(&plane, 5, id, inst->name->text);
+    put_number(&event, 1, id);
+    put_number(&event, 2, 1000 * id);
+    put_number(&event, 3, 900);
+    put_number(&stat, 1, 1);
+    put_number(&stat, 7, id);
+    put_within(&event, 4, &stat);
+    put_number(&run, 1, 2);
+    put_number(&run, 4, 7);
+    put_within(&event, 4, &run);
+    put_within(&line, 4, &event);
+  }
+  put_within(&plane, 3, &line);
+  put_metadata(&plane, 5, 1, "hlo_op");
+  put_metadata(&plane, 5, 2, "run_id");
+  put_metadata(&plane, 5, 3, "hlo_category");
+  put_within(&space, 1, &plane);
+  add_buf(out, &space);
+}
+
+// A table and two traces that know the ops of a program.
 static void sim_profile_seeds(Out *out, Input *in) {
   for (int k = 0; k < in->file.n && out->n < 200; k++) {
     const HlComp *entry = in->file.modules[k]->entry;
@@ -363,6 +411,7 @@ static void sim_profile_seeds(Out *out, Input *in) {
     hl_buf_puts(&trace, "]}");
     add_buf(out, &table);
     add_buf(out, &trace);
+    xspace_seed(out, entry);
   }
 }
 

@@ -110,6 +110,7 @@ static const char *const system_words[] = {
 static const char *const profile_words[] = {
     "\"traceEvents\":[", "{\"ph\":\"X\"", "\"dur\":", "\"name\":", "\"args\":{", "\"hlo_op\":",
     "\"hlo_category\":", "\"flops\":", "\"bytes_accessed\":", "\"step\":", "\"op\":", "Rank,Category,HLO",
+    "\"run_id\":", "\"runs\":", "\"chunks\":", "\"ts\":", "hlo_op", "hlo_category", "run_id", "chunks",
     "unknown", "%"};
 
 #define CLASS(list) \
