@@ -141,7 +141,7 @@ typedef struct HlExchangeTime {
   double sent;             // bytes that leave a device
   HlExchangeHow how;       // which was taken
   int64_t rounds;          // one after another
-  int64_t messages;        // of all members
+  int64_t messages;        // of all members; INT64_MAX: that many or more
   bool by_rounds;          // no formula says it: messages were followed, or, of very many, rounds solved
 } HlExchangeTime;
 

@@ -161,7 +161,7 @@ int hl_critical_path(HlArena *arena, const HlClusterProgram *program, const HlCl
 typedef struct HlExposed {
   const char *what;            // "all-reduce"; or a file
   int line;
-  int64_t count;
+  int64_t count;               // INT64_MAX: that many or more
   double bytes, exposed, waiting, busy;
 } HlExposed;
 int hl_exposed_by_kind(HlArena *arena, const HlClusterProgram *program, const HlClusterRun *run, HlExposed **out);
@@ -189,7 +189,8 @@ double hl_roofline(const HlTarget *device, double flops, double bytes);
 
 // --- Timelines --------------------------------------------------------------------------------------
 
-// A run as a trace that Perfetto reads (ui.perfetto.dev): streams as threads, memory as a counter.
+// A run as a trace that Perfetto reads (ui.perfetto.dev): streams as threads, memory as a counter. Its times are whole nanoseconds in 64
+// bits: what comes after 584 years stands at their end.
 void hl_cluster_perfetto(const HlClusterProgram *program, const HlClusterRun *run, HlBuf *out);
 // A page with the timeline, where the time goes, and what if; opens without a network.
 void hl_cluster_page(const HlClusterProgram *program, const HlClusterRun *run, const HlSystem *system, const HlClusterOptions *options,

@@ -173,6 +173,66 @@ static void test_damage(void **state) {
   assert_true(folder_remove(folder));
 }
 
+// Times and counts beyond what a trace's integers hold: the largest that they do; exactly only in Hilo's own attribute.
+static void test_huge(void **state) {
+  (void)state;
+  char folder[FOLDER_ROOM];
+  assert_true(folder_make(folder, "chakra"));
+  const HlSystem *s = hl_system_find(cx, arena, "h100");
+  HlProgramBuilder *b = hl_program_begin(arena, "huge", 8);
+  const int all = in_groups(b, 8, 8);
+  hl_program_compute(b, hl_str("long"), "dot", 1e300);
+  for (int k = 0; k < 3; k++)
+    hl_program_exchange(b, hl_str("often"), (HlProgramExchange){HL_ALL_REDUCE, 1 << 20, all, NULL}, 0);
+  HlClusterProgram *p = hl_program_end(b);
+  p->step[0].flops = p->step[0].bytes = 1e200;
+  for (int k = 1; k < p->n_steps; k++)
+    p->step[k].times = k == 1 ? 7 : 1e300;
+  HlClusterRun run;
+  HlExposed *row;
+  HlBuf out = {0};
+  assert_true(hl_cluster_run(cx, arena, p, s, &(HlClusterOptions){0}, &run));
+  assert_int_equal(hl_exposed_by_kind(arena, p, &run, &row), 1);
+  assert_true(row->count == INT64_MAX);
+  hl_cluster_perfetto(p, &run, &out);
+  assert_true(out.n > 100);
+  out.n = 0;
+  for (int k = 1; k < p->n_steps; k++)
+    p->step[k].times = 1;
+  for (int rank = 0; rank < 8; rank++) {
+    out.n = 0;
+    assert_true(hl_chakra_write(cx, p, rank, NULL, &out));
+    assert_true(hl_write_file(cx, hl_arena_printf(arena, "%s/huge.%d.et", folder, rank), out.at, out.n));
+  }
+  const HlClusterProgram *again =
+      hl_chakra_read(cx, arena, hl_arena_printf(arena, "%s/huge", folder), NULL, s->device);
+  assert_non_null(again);
+  assert_true(again->step[0].seconds == 1e300);
+  // A rank and a tag that are no integers, or none that there can be.
+  static const double wrong[] = {1e30, -1e30, 0.5, HUGE_VAL, NAN};
+  static const char *const names[] = {"comm_dst", "comm_tag", "comm_type"};
+  for (int k = 0; k < 15; k++) {
+    const char *name = names[k % 3];
+    const char length = (char)strlen(name);
+    out.n = 0;
+    hl_buf_putc(&out, 0);
+    hl_buf_putc(&out, (char)(4 + 2 + length + 9));
+    hl_buf_add(&out, "\x18\x05\x52", 3);
+    hl_buf_putc(&out, (char)(2 + length + 9));
+    hl_buf_putc(&out, 0x0a);
+    hl_buf_putc(&out, length);
+    hl_buf_puts(&out, name);
+    hl_buf_putc(&out, 0x19);
+    hl_buf_add(&out, &wrong[k / 3], 8);
+    assert_true(hl_write_file(cx, hl_arena_printf(arena, "%s/bad.0.et", folder), out.at, out.n));
+    assert_null(hl_chakra_read(cx, arena, hl_arena_printf(arena, "%s/bad", folder), NULL, s->device));
+    assert_non_null(strstr(hl_cx_diag(cx, 0)->text, "a number beyond its range"));
+    hl_cx_clear(cx);
+  }
+  hl_buf_free(&out);
+  assert_true(folder_remove(folder));
+}
+
 static void test_many(void **state) {
   (void)state;
   const HlClusterProgram *p = made_up(1024, 2500);  // 10,000 nodes
@@ -193,6 +253,7 @@ static void test_many(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
                                      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_messages),
-                                     cmocka_unit_test(test_damage), cmocka_unit_test(test_many)};
+                                     cmocka_unit_test(test_damage), cmocka_unit_test(test_huge),
+                                     cmocka_unit_test(test_many)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

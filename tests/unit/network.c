@@ -305,6 +305,7 @@ static int agree(const HlSystem *s, HlExchangeKind kind, HlExchangeHow how, doub
              hl_how_text(how), (long long)n, (long long)groups, 1e6 * formula.seconds,
              1e6 * messages.seconds, out.at);
   }
+  assert_int_equal(formula.messages, messages.messages);
   return 1;
 }
 

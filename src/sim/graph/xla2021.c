@@ -351,7 +351,7 @@ static void all_reduce(const HlInst *inst, Props *p) {
     read += p->in[k];
   }
   if (p->out == 0)
-    p->out = (float)(int64_t)(read / 2);
+    p->out = (float)trunc(read / 2);
 }
 
 static void unknown(Props *p) {

@@ -246,9 +246,14 @@ bool hl_astra_time(HlCx *cx, const HlAstra *a, HlExchangeKind kind, int64_t byte
   if (message < 1)
     return hl_error(cx, (HlPos){0}, "%lld bytes make no messages for %lld in %d chunks",
                     (long long)bytes, (long long)p, a->chunks);
-  const int64_t link = (int64_t)(a->latency + (double)message / per_ns);
-  const int64_t pass = (int64_t)((double)message / (a->memory * 1e9) * 1e9);
-  *nanoseconds =
-      a->chunks * ((messages + 1) * a->endpoint_delay + messages * link + reduced * 3 * pass);
+  const double link = trunc(a->latency + (double)message / per_ns),
+               pass = trunc((double)message / (a->memory * 1e9) * 1e9);
+  const double about =
+      a->chunks * ((double)(messages + 1) * (double)a->endpoint_delay + (double)messages * link +
+                   (double)reduced * 3 * pass);
+  if (!(fabs(link) < 0x1p53 && pass < 0x1p53 && fabs(about) < 0x1p62))
+    return hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "it takes longer than 2^62 ns");
+  *nanoseconds = a->chunks * ((messages + 1) * a->endpoint_delay + messages * (int64_t)link +
+                              reduced * 3 * (int64_t)pass);
   return true;
 }

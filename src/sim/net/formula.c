@@ -375,8 +375,19 @@ static bool stages_time(const HlSystem *s, const NetGroup *g, const NetSchedule 
   return true;
 }
 
+// Of trees, chains and what has a root, no member has something to do in every round.
 static double messages_of(const NetSchedule *x) {
-  return (double)x->n * (double)x->streams * (double)x->rounds;
+  const double n = (double)x->n, others = n - 1;
+  const bool rooted = x->kind >= HL_BROADCAST && x->kind <= HL_SCATTER_FROM_ONE;
+  if (x->how == HL_HOW_CHAIN)
+    return others * (double)x->chunks;
+  if (x->how == HL_HOW_TREE)
+    return (rooted ? 1 : 2) * others;
+  if (x->how == HL_HOW_DIRECT && rooted)
+    return others;
+  if (x->how == HL_HOW_BOTH_WAYS && x->kind == HL_ALL_TO_ALL)
+    return n * others;
+  return n * (double)x->streams * (double)x->rounds;
 }
 
 static bool by_stages(const HlSystem *s, const NetGroup *g, const NetSchedule *x, double *seconds) {
@@ -403,8 +414,9 @@ bool net_formula(const HlSystem *s, const NetSchedule *x, const NetGroup *g, HlE
       return false;
     seconds += s->start;
   }
+  const double messages = messages_of(x) * (double)g->groups;
   *out = (HlExchangeTime){.seconds = seconds,
                           .rounds = x->rounds,
-                          .messages = (int64_t)(messages_of(x) * (double)g->groups)};
+                          .messages = messages < 0x1p63 ? (int64_t)messages : INT64_MAX};
   return true;
 }

@@ -381,7 +381,7 @@ bool net_stages(HlArena *arena, const HlSystem *s, const NetGroup *g, NetSchedul
 
 double net_latency_chunks(double p, double bytes, double alpha, double beta) {
   const double best = alpha > 0 ? sqrt((p > 2 ? p - 2 : 0) * bytes * beta / alpha) : 4096;
-  return best < 1 ? 1 : best > 4096 ? 4096 : floor(best + 0.5);
+  return !(best >= 1) ? 1 : best > 4096 ? 4096 : floor(best + 0.5);  // no bytes at no speed: 1
 }
 
 static bool invert(HlCx *cx, HlArena *arena, const HlExchange *what, NetSchedule *out) {

@@ -110,23 +110,35 @@ static int64_t number_of(HlStr text) {
   return n;
 }
 
-static void take_attr(Node *node, const Attr *a) {
+// A number that is to be whole, as a rank; false: it is not, or beyond its range.
+static bool whole(double value, double most, int64_t *out) {
+  if (!(value >= -1 && value <= most) || value != floor(value))
+    return false;
+  *out = (int64_t)value;
+  return true;
+}
+
+static bool take_attr(Node *node, const Attr *a) {
+  int64_t number = 0;
   if (hl_str_is(a->name, "num_ops"))
     node->flops = a->value;
   else if (hl_str_is(a->name, "tensor_size"))
     node->bytes = a->value;
   else if (hl_str_is(a->name, "seconds"))
     node->seconds = a->value;
-  else if (hl_str_is(a->name, "comm_type"))
-    node->coll = (int)a->value;
-  else if (hl_str_is(a->name, "comm_size"))
+  else if (hl_str_is(a->name, "comm_type")) {
+    if (!whole(a->value, INT32_MAX, &number))
+      return false;
+    node->coll = (int)number;
+  } else if (hl_str_is(a->name, "comm_size"))
     node->size = a->value;
   else if (hl_str_is(a->name, "comm_dst") || hl_str_is(a->name, "comm_src"))
-    node->peer = (int64_t)a->value;
+    return whole(a->value, INT32_MAX, &node->peer);
   else if (hl_str_is(a->name, "comm_tag"))
-    node->tag = (int64_t)a->value;
+    return whole(a->value, 0x1p53, &node->tag);
   else if (hl_str_is(a->name, "pg_name"))
     node->group = number_of(a->text);
+  return true;
 }
 
 static bool read_node(Reader *r, Trace *t, HlStr rest) {
@@ -150,7 +162,8 @@ static bool read_node(Reader *r, Trace *t, HlStr rest) {
     else if (f.number == NODE_ATTR && f.type == WIRE_BYTES) {
       if (!read_attr(r, t, f.bytes, &attr))
         return false;
-      take_attr(&node, &attr);
+      if (!take_attr(&node, &attr))
+        return bad(r, t, f.bytes.at, "a number beyond its range");
     }
   }
   if (rest.n > 0 || node.type < 0)

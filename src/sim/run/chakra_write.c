@@ -109,14 +109,15 @@ static void end_node(Writer *w, const HlClusterStep *step) {
   w->next++;
 }
 
+// Of what has no more than 63 bits in a trace, 2^63 - 1 stands for all that is larger (docs/sim.md).
 static uint64_t whole(double value) {
-  return value > 0 ? value < 9e18 ? (uint64_t)(value + 0.5) : (uint64_t)9e18 : 0;
+  return value > 0 ? value < 0x1p63 ? (uint64_t)(value + 0.5) : (uint64_t)INT64_MAX : 0;
 }
 
 static void write_compute(Writer *w, const HlClusterStep *step) {
   const double seconds = step->seconds * step->times;
   begin_node(w, step->name, CHAKRA_COMP);
-  put_plain(&w->node, NODE_DURATION, (uint64_t)ceil(1e6 * seconds));
+  put_plain(&w->node, NODE_DURATION, whole(ceil(1e6 * seconds)));
   put_number(w, "is_cpu_op", ATTR_BOOL, 0);
   put_number(w, "num_ops", ATTR_INT64, whole(step->flops * step->times));
   put_number(w, "tensor_size", ATTR_UINT64, whole(step->bytes * step->times));

@@ -109,7 +109,9 @@ static uint64_t name_of(Trace *t, int which, HlStr text) {
 
 static void begin_event(Trace *t, double at, int type, uint64_t track) {
   begin_packet(t, NEEDS_STATE);
-  put_number(&t->packet, PACKET_TIME, (uint64_t)(at * 1e9 + 0.5));
+  const double nanoseconds = at * 1e9 + 0.5;
+  put_number(&t->packet, PACKET_TIME,
+             nanoseconds < 0x1p64 ? (uint64_t)nanoseconds : UINT64_MAX);
   t->part.n = t->inner.n = 0;
   put_number(&t->part, EVENT_TYPE, (uint64_t)type);
   put_number(&t->part, EVENT_TRACK, track);

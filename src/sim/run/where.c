@@ -34,7 +34,8 @@ static int add_up(HlArena *arena, const HlClusterProgram *p, const HlClusterRun 
     HlExposed *row = by_line
                          ? row_of(rows, &n, step->file ? step->file : "", step->line)
                          : row_of(rows, &n, hl_exchange_text(p->exchange[step->exchange].kind), 0);
-    row->count += step->times < 1e15 ? (int64_t)(step->times + 0.5) : (int64_t)1e15;
+    const int64_t times = step->times < 0x1p62 ? (int64_t)(step->times + 0.5) : INT64_MAX;
+    row->count = times < INT64_MAX - row->count ? row->count + times : INT64_MAX;
     row->bytes += step->times * p->exchange[step->exchange].bytes;
     row->exposed += run->step[k].exposed;
     row->waiting += run->step[k].waiting;

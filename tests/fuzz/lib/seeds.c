@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "fuzz/lib/words.h"
+#include "hilo/chakra.h"
 #include "hilo/dump.h"
 #include "hilo/jaxpr.h"
 #include "hilo/network.h"
@@ -415,6 +416,22 @@ static void sim_profile_seeds(Out *out, Input *in) {
   }
 }
 
+// What programs become, and golden files that are traces already.
+static void chakra_seeds(Out *out, Input *in) {
+  for (int k = 0; k < in->file.n && out->n < 300; k++) {
+    HlArena *arena = hl_arena_new();
+    const HlSystem *s = hl_system_find(in->cx, arena, "h100");
+    const HlClusterProgram *p =
+        s ? hl_program_new(in->cx, arena, in->file.modules[k], &(HlProgramOptions){.system = s}) : NULL;
+    HlBuf trace = {0};
+    if (p && hl_chakra_write(in->cx, p, 0, NULL, &trace))
+      add(out, trace.at, trace.n);
+    hl_buf_free(&trace);
+    hl_cx_clear(in->cx);
+    hl_arena_free(arena);
+  }
+}
+
 typedef void SeedsFn(Out *out, Input *in);
 static const struct Kind {
   const char *target;
@@ -427,7 +444,7 @@ static const struct Kind {
              {"overlay", overlay_seeds},   {"exported", exported_seeds},
              {"lsp", lsp_seeds},           {"compile_options", compile_options_seeds},
              {"sim_graph", sim_graph_seeds}, {"system", system_seeds},
-             {"sim_profile", sim_profile_seeds}};
+             {"sim_profile", sim_profile_seeds}, {"chakra", chakra_seeds}};
 
 // --- Files --------------------------------------------------------------------------------------------------------
 

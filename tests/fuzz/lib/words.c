@@ -113,6 +113,10 @@ static const char *const profile_words[] = {
     "\"run_id\":", "\"runs\":", "\"chunks\":", "\"ts\":", "hlo_op", "hlo_category", "run_id", "chunks",
     "unknown", "%"};
 
+static const char *const chakra_words[] = {
+    "is_cpu_op", "num_ops", "tensor_size", "seconds", "comm_type", "comm_size", "comm_dst", "comm_src",
+    "comm_tag", "pg_name", "0.0.4"};
+
 #define CLASS(list) \
   { list, HL_COUNT_OF(list) }
 static const FuzzClass of_text[] = {CLASS(ops),        CLASS(dtypes),     CLASS(attrs),
@@ -133,6 +137,7 @@ static const FuzzClass of_decisions[] = {CLASS(decision_words)};
 static const FuzzClass of_overlay[] = {CLASS(overlay_words)};
 static const FuzzClass of_system[] = {CLASS(system_words), CLASS(numbers)};
 static const FuzzClass of_sim_profile[] = {CLASS(profile_words), CLASS(ops), CLASS(numbers)};
+static const FuzzClass of_chakra[] = {CLASS(chakra_words)};
 static const FuzzClass of_sim_graph[] = {CLASS(sim_ops), CLASS(sim_words)};
 #undef CLASS
 
@@ -162,6 +167,7 @@ FuzzWords fuzz_words(const char *target) {
       ROW("compile_options", of_flags),
       ROW("system", of_system),
       ROW("sim_profile", of_sim_profile),
+      ROW("chakra", of_chakra),
       ROW("sim_graph", of_sim_graph)
 #undef ROW
   };
