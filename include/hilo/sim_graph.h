@@ -160,6 +160,8 @@ bool hl_sim_is_graph(HlStr bytes);
 HlSimGraph *hl_sim_read(HlCx *cx, HlSource *source, HlSimForm form, bool renumber);
 // Appends it, with the bytes of ParaGraph's own writer.
 void hl_sim_write(const HlSimGraph *graph, HlSimForm form, HlBuf *out);
+// Binary, in the memory of `room`, whose n says nothing, from its end on: for many graphs one after the other. What is returned lies there.
+HlStr hl_sim_write_in(const HlSimGraph *graph, HlBuf *room);
 // ParaGraph's rules for a graph of its kind, composite or of one processor: all that is broken is reported. False if any is.
 bool hl_sim_validate(HlCx *cx, const HlSimGraph *graph);
 

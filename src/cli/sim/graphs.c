@@ -113,6 +113,10 @@ bool sim_write_in(Cli *cli, const HlSimGraph *graph, const char *path, HlBuf *ro
   const HlSimForm form = strcmp(path, "-") == 0 ? HL_SIM_TEXT : hl_sim_form_of(path);
   if (form == HL_SIM_FORM_NONE)
     return hl_error(cli->cx, (HlPos){0}, "%s: a graph is written as .pb or .textproto", path);
+  if (form == HL_SIM_BINARY) {
+    const HlStr bytes = hl_sim_write_in(graph, room);
+    return hl_write_file(cli->cx, path, bytes.at, bytes.n);
+  }
   room->n = 0;
   hl_sim_write(graph, form, room);
   return hl_write_file(cli->cx, path, room->at ? room->at : "", room->n);

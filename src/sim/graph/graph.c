@@ -137,6 +137,16 @@ HlStr sim_join(HlSimGraph *graph, HlStr a, HlStr b) {
   return (HlStr){text, a.n + b.n};
 }
 
+HlStr sim_join_by(HlSimGraph *graph, HlStr a, char between, HlStr b) {
+  char *text = sim_alloc(graph, a.n + b.n + 2);
+  if (a.n > 0)
+    memcpy(text, a.at, a.n);
+  text[a.n] = between;
+  if (b.n > 0)
+    memcpy(text + a.n + 1, b.at, b.n);
+  return (HlStr){text, a.n + b.n + 1};
+}
+
 // --- Lists ----------------------------------------------------------------------------------------------------
 
 // A list of n pointers with one more, whose place is returned.

@@ -57,6 +57,7 @@ void sim_room_free(SimRoom *room);
 // --- Building: names are taken as they are, for as long as the graph lives ---
 HlStr sim_name(HlSimGraph *graph, const char *format, ...) HL_PRINTF(2, 3);
 HlStr sim_join(HlSimGraph *graph, HlStr a, HlStr b);
+HlStr sim_join_by(HlSimGraph *graph, HlStr a, char between, HlStr b);
 HlSimSub *sim_new_sub(HlSimGraph *graph, HlSimNode *caller, HlStr name);  // hangs on nothing yet
 void sim_hang_sub(HlSimNode *caller, HlSimSub *sub);                      // its last subroutine now
 HlSimNode *sim_new_node(HlSimSub *sub, HlSimOp op, HlStr name, int64_t id);

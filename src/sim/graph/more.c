@@ -124,11 +124,11 @@ static bool in_a_row(Coll *c, HlSimOp first, const char *first_way, HlSimOp seco
   const SimRule rules[2] = {sim_rule(c, first, first_way, false),
                             sim_rule(c, second, second_way, false)};
   SimPart part = {.op = first, .group = c->group, .size = c->size, .share = 1, .rule = &rules[0]};
-  part.name = sim_name(c->graph, "%.*s_%s", (int)c->stem.n, c->stem.at, hl_sim_op_text(first));
+  part.name = sim_join_by(c->graph, c->stem, '_', hl_str(hl_sim_op_text(first)));
   const HlSimNode *before = sim_part(c, &part, NULL);
   part.op = second;
   part.rule = &rules[1];
-  part.name = sim_name(c->graph, "%.*s_%s", (int)c->stem.n, c->stem.at, hl_sim_op_text(second));
+  part.name = sim_join_by(c->graph, c->stem, '_', hl_str(hl_sim_op_text(second)));
   c->sub->root = before ? sim_part(c, &part, before) : NULL;
   return c->sub->root != NULL;
 }

@@ -85,7 +85,7 @@ HlSimNode *sim_null_root(Coll *c, HlStr name, const char *words, int64_t number)
 
 static bool make(Coll *c) {
   const SimAlgorithm *how = c->rule->how;
-  c->stem = sim_name(c->graph, "%.*s_%s", (int)c->name.n, c->name.at, how->text);
+  c->stem = sim_join_by(c->graph, c->name, '_', hl_str(how->text));
   c->sub = sim_new_sub(c->graph, c->node, c->stem);
   if (how->options & SIM_POWER && c->group.n & (c->group.n - 1))
     return hl_error(c->cx, (HlPos){0}, "%.*s has %d members: %s takes a power of two",

@@ -43,13 +43,30 @@ static void put_bytes(Writer *w, const char *at, size_t n) {
     memcpy(room(w, n), at, n);
 }
 
-static void put_varint(Writer *w, uint64_t value) {
+static HL_RARE void put_long_varint(Writer *w, uint64_t value) {
   char digits[10];
   int n = 0;
   for (; value > 127; value >>= 7)
     digits[n++] = (char)(value | 128);
   digits[n++] = (char)value;
   put_bytes(w, digits, (size_t)n);
+}
+
+static inline void put_varint(Writer *w, uint64_t value) {
+  if (value < 128) {
+    *room(w, 1) = (char)value;
+  } else if (value < 1 << 14) {
+    char *at = room(w, 2);
+    at[0] = (char)(value | 128);
+    at[1] = (char)(value >> 7);
+  } else if (value < 1 << 21) {
+    char *at = room(w, 3);
+    at[0] = (char)(value | 128);
+    at[1] = (char)(value >> 7 | 128);
+    at[2] = (char)(value >> 14);
+  } else {
+    put_long_varint(w, value);
+  }
 }
 
 // All fields have numbers below 16: their tag is a byte.
@@ -158,44 +175,31 @@ static void put_graph(Writer *w, const HlSimGraph *graph) {
   put_str(w, GRAPH_NAME, graph->name);
 }
 
-// Room for a NUL behind all of it.
+// Some room is left in any case: `at` is not NULL.
 static void grow_for_end(Writer *w) {
   if (w->left == 0)
     grow(w, 1);
 }
 
-// What was written from the end of the buffer stands at its front then.
-static void move_to_front(Writer *w) {
-  const size_t n = length(w);
-  if (w->left > 0)
-    memmove(w->bytes.at, w->bytes.at + w->left, n);
-  w->bytes.n = n;
-}
+enum { USUAL_BYTES = 144 };  // of a node
 
-// What `out` has room for is used, so that a buffer that is used for graph after graph is asked for once.
-void hl_sim_write(const HlSimGraph *graph, HlSimForm form, HlBuf *out) {
-  enum { USUAL_BYTES = 144 };  // of a node
-  Writer w = {0};
-  const bool into = form != HL_SIM_TEXT && out->n == 0;
-  if (into) {
-    w.bytes = *out;
-    w.left = w.bytes.capacity;
-    *out = (HlBuf){0};
-  }
+HlStr hl_sim_write_in(const HlSimGraph *graph, HlBuf *buf) {
+  Writer w = {.bytes = *buf, .left = buf->capacity};
+  *buf = (HlBuf){0};
   if (w.left < (size_t)graph->n_serials * USUAL_BYTES)
     grow(&w, (size_t)graph->n_serials * USUAL_BYTES);
   put_graph(&w, graph);
-  if (into) {
-    grow_for_end(&w);
-    move_to_front(&w);
-    *out = w.bytes;
-    out->at[out->n] = 0;
-    return;
-  }
-  const HlStr wire = {w.bytes.at ? w.bytes.at + w.left : "", length(&w)};
+  grow_for_end(&w);
+  *buf = w.bytes;
+  return (HlStr){buf->at + w.left, buf->capacity - w.left};
+}
+
+void hl_sim_write(const HlSimGraph *graph, HlSimForm form, HlBuf *out) {
+  HlBuf room = {0};
+  const HlStr wire = hl_sim_write_in(graph, &room);
   if (form == HL_SIM_TEXT)
     wire_to_pbtxt(wire, &sim_paragraph__graph_proto__descriptor, out);
   else
     hl_buf_add(out, wire.at, wire.n);
-  hl_buf_free(&w.bytes);
+  hl_buf_free(&room);
 }
