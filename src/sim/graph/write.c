@@ -87,9 +87,11 @@ static void put_double(Writer *w, int number, double value) {
   memcpy(&bits, &value, sizeof bits);
   if (bits == 0)
     return;
-  char *at = room(w, 8);
-  for (int k = 0; k < 8; k++)
-    at[k] = (char)(bits >> (8 * k));
+  const unsigned char bytes[8] = {
+      (unsigned char)bits,         (unsigned char)(bits >> 8),  (unsigned char)(bits >> 16),
+      (unsigned char)(bits >> 24), (unsigned char)(bits >> 32), (unsigned char)(bits >> 40),
+      (unsigned char)(bits >> 48), (unsigned char)(bits >> 56)};
+  memcpy(room(w, 8), bytes, 8);
   put_tag(w, number, WIRE_FIXED64);
 }
 
