@@ -184,6 +184,9 @@ int hl_calibration_learn_program(HlCalibration *c, const struct HlSimProfile *pr
 void hl_calibration_apply(const HlCalibration *c, HlClusterProgram *program, const HlTarget *device, const struct HlSimProfile *measured);
 // 1 where nothing has been learned of the category nor of any.
 double hl_calibration_factor(const HlCalibration *c, HlStr category);
+// Of an op of a category ("convolution fusion"), of which no more is known: products at the rate of matrices, others at that of
+// vectors, with what the device does not hide of the shorter of computing and moving, and a launch, as hl_time_of has it.
+double hl_category_seconds(const HlTarget *device, HlStr category, double flops, double bytes);
 // The larger of computing at the device's peak and moving bytes.
 double hl_roofline(const HlTarget *device, double flops, double bytes);
 

@@ -63,6 +63,14 @@ double hl_roofline(const HlTarget *t, double flops, double bytes) {
   return computing > moving ? computing : moving;
 }
 
+double hl_category_seconds(const HlTarget *t, HlStr category, double flops, double bytes) {
+  const bool products = category.n >= 4 && (memcmp(category.at, "conv", 4) == 0 ||
+                                            hl_str_is(category, "dot"));
+  const double matrix = t->matrix.of[HL_BF16], vector = t->vector.of[HL_F32];
+  const double rate = matrix > 0 && (products || !(vector > 0)) ? matrix : vector;
+  return hl_kernel_seconds(t, rate > 0 ? flops / rate : 0, bytes);
+}
+
 // Exchanges and what waits for the host are not the device's.
 static bool is_computing(HlStr category) {
   static const char *const others[] = {
