@@ -10,7 +10,8 @@
 typedef struct SimRoom {
   VEC(char *) block;
   int at;       // the block that is used now
-  size_t used;  // of that
+  size_t used;  // of that,
+  size_t cleared;  // and of that what is zero
 } SimRoom;
 
 struct HlSimGraph {

@@ -46,7 +46,7 @@ static void HL_PRINTF(3, 4) wrong_sub(Check *c, const HlSimSub *sub, const char 
   c->errors++;
 }
 
-static void check_cost(Check *c, const HlSimNode *node) {
+static void HL_RARE tell_cost(Check *c, const HlSimNode *node) {
   const struct {
     const char *name;
     double value;
@@ -58,6 +58,14 @@ static void check_cost(Check *c, const HlSimNode *node) {
   for (int k = 0; k < HL_COUNT_OF(costs); k++)
     if (!(costs[k].value >= 0))
       wrong(c, node, "%s is %g, and may not be negative", costs[k].name, costs[k].value);
+}
+
+static inline void check_cost(Check *c, const HlSimNode *node) {
+  const HlSimCost *k = &node->cost;
+  const bool good = k->ops >= 0 && k->transcendentals >= 0 && k->bytes_in >= 0 &&
+                    k->bytes_out >= 0 && k->seconds >= 0;
+  if (HL_UNLIKELY(!good))
+    tell_cost(c, node);
 }
 
 static void check_n_subs(Check *c, const HlSimNode *node) {
