@@ -2,6 +2,7 @@
 //
 // A row an op, quoted where it has commas, with "" for a quote. Columns go by their places; the header names them.
 
+#include <math.h>
 #include <string.h>
 
 #include "base/ascii.h"
@@ -73,9 +74,21 @@ static bool number(const Csv *csv, HlPos pos, int column, const char *what, doub
   char *end;
   const char *text = field(csv, column);
   *out = base_read_double(text, &end);
-  return (end > text && !*end) ||
-         hl_error(csv->cx, pos, "column %d, %s, is '%.40s': expected a number", column + 1, what,
-                  text);
+  return (end > text && !*end && isfinite(*out) && *out >= 0) ||
+         hl_error(csv->cx, pos, "column %d, %s, is '%.40s': expected a number of 0 or more",
+                  column + 1, what, text);
+}
+
+// How often an op was executed: an integer that a double holds.
+static bool count(const Csv *csv, HlPos pos, int column, const char *what, int64_t *out) {
+  double value;
+  if (!number(csv, pos, column, what, &value))
+    return false;
+  if (value > 0x1p53)
+    return hl_error(csv->cx, pos, "column %d, %s, is %.40s: expected at most 2^53", column + 1,
+                    what, field(csv, column));
+  *out = (int64_t)value;
+  return true;
 }
 
 static uint64_t name_hash(HlStr name) {
@@ -113,14 +126,15 @@ static HlStr op_name(const char *text) {
 
 static bool add_row(const Csv *csv, HlPos pos, HlSimProfile *out, int64_t replicas,
                     HlSimCompat compat) {
-  double occurrences, micros, gigaflops, bandwidth;
+  int64_t occurrences = 0;
+  double micros, gigaflops, bandwidth;
   if (csv->at.n < COLUMNS)
     return hl_error(csv->cx, pos,
                     "a row with %d columns: expected %d or more, as TPU profilers write them",
                     csv->at.n, COLUMNS);
   if (strcmp(field(csv, CATEGORY), "unknown") == 0)
     return true;
-  if (!number(csv, pos, OCCURRENCES, "occurrences", &occurrences) ||
+  if (!count(csv, pos, OCCURRENCES, "occurrences", &occurrences) ||
       !number(csv, pos, SELF_TIME, "average self time", &micros) ||
       !number(csv, pos, ARITHMETIC, "GFLOP/s", &gigaflops) ||
       !number(csv, pos, TRAFFIC, "GiB/s", &bandwidth))
@@ -132,7 +146,7 @@ static bool add_row(const Csv *csv, HlPos pos, HlSimProfile *out, int64_t replic
   const double giga = compat == HL_SIM_PARAGRAPH ? 1e9 : 1073741824.0;
   const HlSimProfileRow row = {.name = name,
                                .category = hl_str(field(csv, CATEGORY)),
-                               .occurrences = (int64_t)occurrences / replicas,
+                               .occurrences = occurrences / replicas,
                                .seconds = micros * 1e-6,
                                .flops = gigaflops * micros * 1000,
                                .bytes = bandwidth * micros * (giga / 1e9) * 1000};

@@ -42,8 +42,8 @@ static Category *find(const HlCalibration *c, HlStr name) {
 
 void hl_calibration_learn(HlCalibration *c, HlStr name, double measured, double roofline,
                           double weight) {
-  if (!(measured > 0) || !(roofline > 0) || !(weight > 0) || !isfinite(measured) ||
-      !isfinite(roofline) || !isfinite(weight))
+  const double factor = measured / roofline;  // 0, infinite or nan if either is, or both too far apart
+  if (!(factor > 0) || !isfinite(factor) || !(weight > 0) || !isfinite(weight))
     return;
   Category *category = find(c, name);
   if (!category) {
@@ -51,7 +51,7 @@ void hl_calibration_learn(HlCalibration *c, HlStr name, double measured, double 
                 ((Category){{hl_arena_strndup(c->arena, name.at, name.n), name.n}, {0}}));
     category = &vec_last(&c->category);
   }
-  const Lesson lesson = {measured / roofline, weight};
+  const Lesson lesson = {factor, weight};
   vec_push_in(c->arena, &category->lessons, lesson);
   vec_push_in(c->arena, &c->all, lesson);
 }
