@@ -374,13 +374,16 @@ static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *fi
 }
 
 static bool read_options(Cli *cli, HlReplayOptions *out) {
+  const char *results = cli_value(cli, "--save"), *args = cli_value(cli, "--save-args");
   int64_t iterations = 0, replicas = 0;
   int threads;
   *out = (HlReplayOptions){.tolerance.given = cli_value(cli, "--tolerance"),
                            .no_compare = cli_flag(cli, "--no-compare"),
                            .expect = cli_value(cli, "--expect"),
-                           .save = cli_value(cli, "--save"),
-                           .save_args = cli_value(cli, "--save-args")};
+                           .save = results,
+                           .save_args = args};
+  if (results && args && strcmp(results, args) == 0)
+    return cli_usage(cli, "--save and --save-args both write %s", args) == CLI_OK;
   if (!cli_number(cli, "--tolerance", &out->tolerance.value) || !cli_read_inputs(cli, out) ||
       !cli_integer(cli, "--iterations", 0, 1000000, &iterations) ||
       !cli_integer(cli, "--replicas", 1, 65536, &replicas) || !cli_read_threads(cli, &threads) ||
@@ -448,6 +451,15 @@ static int run_one(Cli *cli, HlSession *session, HlFile *file, HlReplayOptions *
   return CLI_USAGE;
 }
 
+// An option by which a file is written, which the next module would write again. NULL: none is given.
+static const char *written_option(Cli *cli) {
+  static const char *const all[] = {"--save", "--save-args", "--profile"};
+  for (int k = 0; k < HL_COUNT_OF(all); k++)
+    if (cli_value(cli, all[k]))
+      return all[k];
+  return NULL;
+}
+
 static int run_modules(Cli *cli, HlSession *session, HlReplayOptions *options) {
   HlFile file;
   HlLoadOptions how = cli_load_options(cli);
@@ -456,10 +468,11 @@ static int run_modules(Cli *cli, HlSession *session, HlReplayOptions *options) {
   if (!hl_load(cli->cx, cli->files[0], &how, &file))
     return CLI_OK;  // the error says more
   const bool one = cli_value(cli, "--module") || file.n == 1;
+  const char *written = one ? NULL : written_option(cli);
   int status;
-  if (!one && cli_value(cli, "--profile"))
-    status = cli_usage(cli, "--profile is of one module, and there are %d: name one with --module",
-                       file.n);
+  if (written)
+    status = cli_usage(cli, "%s is of one module, and there are %d: name one with --module",
+                       written, file.n);
   else
     status = one ? run_one(cli, session, &file, options) : run_all(cli, session, &file, options);
   hl_file_free(&file);
