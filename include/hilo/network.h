@@ -138,7 +138,7 @@ typedef struct HlExchange {
 
 typedef struct HlExchangeTime {
   double seconds;
-  double sent;             // bytes that leave a device
+  double sent;             // bytes that leave the device that sends most
   HlExchangeHow how;       // which was taken
   int64_t rounds;          // one after another
   int64_t messages;        // of all members; INT64_MAX: that many or more

@@ -100,8 +100,10 @@ static bool bad_spec(const Sweep *s, const char *text, size_t n) {
 
 static bool read_key(Sweep *s, const char *text, size_t n) {
   const char *eq = memchr(text, '=', n), *end = text + n;
-  if (!eq || eq == text || eq + 1 == end || s->n == MAX_KEYS)
+  if (!eq || eq == text || eq + 1 == end)
     return bad_spec(s, text, n);
+  if (s->n == MAX_KEYS)
+    return cli_usage(s->cli, "--sweep: more than %d keys", MAX_KEYS) == CLI_OK;
   Key *key = &s->key[s->n++];
   key->name = hl_arena_strndup(s->arena, text, (size_t)(eq - text));
   for (int k = 0; k + 1 < s->n; k++)
@@ -109,8 +111,11 @@ static bool read_key(Sweep *s, const char *text, size_t n) {
       return cli_usage(s->cli, "--sweep: '%s' stands there twice", key->name) == CLI_OK;
   for (const char *at = eq + 1; at < end;) {
     const char *comma = memchr(at, ',', (size_t)(end - at)), *stop = comma ? comma : end;
-    if (key->n == MAX_VALUES || stop == at)
+    if (stop == at)
       return bad_spec(s, text, n);
+    if (key->n == MAX_VALUES)
+      return cli_usage(s->cli, "--sweep: %s has more than %d values", key->name, MAX_VALUES) ==
+             CLI_OK;
     key->value[key->n++] = hl_arena_strndup(s->arena, at, (size_t)(stop - at));
     at = stop + 1;
   }

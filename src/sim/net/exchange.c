@@ -300,7 +300,6 @@ static bool by_messages(HlCx *cx, const HlSystem *s, const NetGroup *g, const Ne
 
 // --- Which algorithm ----------------------------------------------------------------------------------------
 
-// What a member sends: of the first one and the last but one, whichever is more.
 static double sent_by(const NetSchedule *schedule, int64_t member) {
   double sum = 0;
   for (int stream = 0; stream < schedule->streams; stream++)
@@ -313,6 +312,12 @@ static double sent_by(const NetSchedule *schedule, int64_t member) {
       round = until;
     }
   return sum;
+}
+
+// What the one sends that sends most: the first, which is the root where there is one, or one in the middle.
+static double most_sent(const NetSchedule *schedule) {
+  const double first = sent_by(schedule, 0), middle = sent_by(schedule, schedule->n / 2);
+  return first > middle ? first : middle;
 }
 
 static bool time_one(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchange *what,
@@ -370,7 +375,7 @@ static bool by_formula(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExch
   const bool ok = what->how == HL_HOW_BEST ? time_best(cx, arena, s, what, g, out)
                                            : time_one(cx, arena, s, what, g, what->how, out);
   if (ok && g->n > 1 && net_schedule(cx, arena, s, what, g, out->how, schedule))
-    out->sent = sent_by(schedule, g->n / 2);
+    out->sent = most_sent(schedule);
   hl_arena_release(arena, mark);
   return ok;
 }
@@ -389,7 +394,7 @@ static bool solve_by(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchan
   ok = ok && net_schedule(cx, arena, s, what, g, how, schedule) && solver(cx, s, g, schedule, out);
   out->how = how;
   if (ok && g->n > 1)
-    out->sent = sent_by(schedule, g->n / 2);
+    out->sent = most_sent(schedule);
   hl_arena_release(arena, mark);
   return ok;
 }
