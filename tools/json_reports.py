@@ -141,6 +141,7 @@ sim --alone graphs/graph.2.textproto --log log.csv
 sim --alone graph.textproto
 sim --list-systems
 sim --system=h100 --exchange=all-reduce --bytes=1MiB --devices=16 --messages
+sim --system=h100 --exchange=all-reduce --bytes=1MiB --devices=16 --net=simgrid
 sim --system=h100 --exchange=barrier
 sim --system=h1000 --exchange=barrier
 sim --system=h100 before.hlo typo.hlo
