@@ -309,6 +309,21 @@ static int agree(const HlSystem *s, HlExchangeKind kind, HlExchangeHow how, doub
   return 1;
 }
 
+// Who is alone exchanges nothing, whatever is asked.
+static void test_alone(void **state) {
+  (void)state;
+  const HlSystem *s = system_of("switch 1 bandwidth 1GB/s latency 1us\nstart 10us");
+  for (int kind = 0; kind < HL_EXCHANGE_KINDS; kind++)
+    for (int model = HL_NET_FORMULA; model <= HL_NET_MESSAGES; model++) {
+      const HlExchange what = {.kind = (HlExchangeKind)kind, .bytes = 1e6, .n = 1};
+      HlExchangeTime t;
+      if (kind == HL_PERMUTE)
+        continue;
+      assert_true(hl_exchange_by(cx, s, &what, (HlNetModel)model, &t));
+      assert_true(t.seconds == 0 && t.messages == 0 && t.sent == 0);
+    }
+}
+
 static void test_formulas(void **state) {
   (void)state;
   static const char *const levels[] = {
@@ -566,6 +581,8 @@ static void test_any(void **state) {
         if (!near(time.seconds, followed.seconds, 0.01)) {
           HlBuf out = {0};
           hl_system_print(s, &out);
+          for (int64_t k = 0; what.member && k < what.n * what.groups; k++)
+            hl_buf_printf(&out, k % what.n ? " %lld" : "\n%lld", (long long)what.member[k]);
           fail_msg("seed %d: %s by %s of %lld in %lld: formula %g us, messages %g us\n%s", seed,
                    hl_exchange_text(what.kind), hl_how_text(what.how), (long long)what.n,
                    (long long)what.groups, 1e6 * time.seconds, 1e6 * followed.seconds, out.at);
@@ -637,7 +654,7 @@ int main(void) {
       cmocka_unit_test(test_built_in),      cmocka_unit_test(test_damaged),
       cmocka_unit_test(test_what_if),       cmocka_unit_test(test_any_bytes),
       cmocka_unit_test(test_routes),        cmocka_unit_test(test_max_min),
-      cmocka_unit_test(test_flows),         cmocka_unit_test(test_formulas),
+      cmocka_unit_test(test_flows),         cmocka_unit_test(test_alone), cmocka_unit_test(test_formulas),
       cmocka_unit_test(test_groups_across), cmocka_unit_test(test_ring_of_1024),
       cmocka_unit_test(test_bounds),        cmocka_unit_test(test_wrong_exchanges),
       cmocka_unit_test(test_permute),       cmocka_unit_test(test_measured),

@@ -391,7 +391,8 @@ static bool solve_by(HlCx *cx, HlArena *arena, const HlSystem *s, const HlExchan
   bool ok = how != HL_HOW_BEST || time_best(cx, arena, s, what, g, out);
   if (how == HL_HOW_BEST)
     how = out->how;
-  ok = ok && net_schedule(cx, arena, s, what, g, how, schedule) && solver(cx, s, g, schedule, out);
+  ok = ok && net_schedule(cx, arena, s, what, g, how, schedule) &&
+       (g->n > 1 ? solver(cx, s, g, schedule, out) : net_formula(s, schedule, g, out));
   out->how = how;
   if (ok && g->n > 1)
     out->sent = most_sent(schedule);

@@ -396,12 +396,12 @@ static bool by_stages(const HlSystem *s, const NetGroup *g, const NetSchedule *x
   // Members of a line are not done at once: early ones go on to the next stage, whose links another stream may still use.
   if (has_line(x) && g->n_axes > 1 && (reduces || x->streams > 1))
     return false;
-  if (net_in_step(x))
-    return stages_time(s, g, x, false, seconds);
-  // Out of step, what an all-to-all or a line leaves free of a link, and links that wait for reducing, nobody can say.
-  if (x->kind == HL_ALL_TO_ALL || has_line(x) || reduces || !stages_time(s, g, x, false, seconds) ||
-      !stages_time(s, g, x, true, &least))
+  if (!stages_time(s, g, x, false, seconds) || !stages_time(s, g, x, true, &least))
     return false;
+  // Out of step, what an all-to-all or a line leaves free of a link, and links that wait for reducing, nobody can say.
+  if (!net_in_step(x) && (x->kind == HL_ALL_TO_ALL || has_line(x) || reduces))
+    return false;
+  // In step, too, streams meet where a message takes another time along one axis than along the other.
   return least > 0.999 * *seconds || messages_of(x) * (double)g->groups > NET_FEW_MESSAGES;
 }
 
