@@ -116,6 +116,11 @@ typedef struct HlMismatch {
 // Compares flattened results leaf by leaf into out[n]. True if all are equal within the bounds.
 bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral *const *expected,
                 const HlCompareOptions *options, HlMismatch *out);
+// How many elements are nan or infinite (of complex numbers: in either part); none of integers, predicates and tokens. Of results that
+// are nothing else on both sides "equal" says nothing: whatever went wrong before shows no more.
+int64_t hl_count_not_finite(const HlLiteral *array);
+// Whether there are elements, and no finite one.
+bool hl_is_silent(const HlLiteral *array);
 // Appends when an element differs, in words: by a tolerance, or by XLA's rule where none is given.
 void hl_compare_rule(HlMaybeFloat tolerance, HlBuf *out);
 

@@ -91,6 +91,18 @@ static bool same_on(Check *c, const HlModule *m, int device, const HlLiteral *ac
   return same;
 }
 
+// How many results there are by which passes are judged, and how many of these tell nothing.
+static void count_results(Check *c) {
+  c->out->results = c->out->silent = 0;
+  for (int d = 0; d < c->devices; d++) {
+    int n;
+    const HlLiteral **leaf = hl_flatten(c->out->arena, c->expected[d], &n);
+    for (int k = 0; k < n; k++)
+      c->out->silent += hl_is_silent(leaf[k]);
+    c->out->results += n;
+  }
+}
+
 // Whether the module still computes what it did. Failure to evaluate counts as a difference: the
 // original could be evaluated.
 static bool still_same(Check *c, const HlModule *m) {
@@ -116,6 +128,7 @@ static bool start_judging(Check *c, const HlModule *m) {
   }
   c->waits = false;
   c->expects_local = sp_is_local(m, c->m);
+  count_results(c);
   return true;
 }
 
@@ -235,8 +248,10 @@ static bool prepare(Check *c) {
   c->draws = count_draws(c->m);
   c->expected = HL_ARRAY(c->out->arena, HlLiteral *, c->devices + 1);
   const int n_diags = hl_cx_n_diags(c->cx);
-  if (evaluate(c, c->m, c->expected))
+  if (evaluate(c, c->m, c->expected)) {
+    count_results(c);
     return true;
+  }
   c->waits = sp_has_borders(c->m);
   if (c->waits)
     hl_cx_forget(c->cx, n_diags);

@@ -3,7 +3,9 @@
 // The generator is splitmix64, started for each parameter from the seed and the parameter's number,
 // so that one parameter's values do not depend on the others. Leaves of a tuple follow each other;
 // elements are drawn in row-major order. Free values: floats uniform in [-0.1, 0.2), integers over the
-// whole type, predicates by a fair coin. What uses ask for (fake_analyse) narrows that.
+// whole type, predicates by a fair coin. Factors of sums of n products, if these are many, are uniform in +-sqrt(6/n): then the values
+// of deep networks neither grow beyond all numbers nor die out (He et al., Delving Deep into Rectifiers, 2015). What uses ask for
+// (fake_analyse) narrows that.
 
 #include "tool/fake.h"
 #include "base/memory.h"
@@ -16,8 +18,15 @@
 
 static const double free_lo = -0.1, free_hi = 0.2, away = 0.02;
 
+// Sums of so few products stay small with what is drawn freely, whose mean is 0.05.
+enum { FEW_TERMS = 20 };
+
 // Where floats are drawn: the usual interval if it lies inside what is wanted, else one of its length next to it.
 static Range float_interval(Need n) {
+  const bool is_factor = (n.flags & NEED_FACTOR) && n.terms > FEW_TERMS;
+  const double most = is_factor ? sqrt(6 / n.terms) : INFINITY;
+  if (is_factor && !(n.flags & NEED_HARD) && n.lo <= -most && n.hi >= most)
+    return (Range){-most, most};
   double lo = fmax(free_lo, n.lo), hi = fmin(free_hi, n.hi);
   if ((n.flags & NEED_HARD) && isfinite(n.lo) && isfinite(n.hi))
     return (Range){n.lo, n.hi};
@@ -51,7 +60,7 @@ static double draw_large(HlRng *rng, HlDtype dtype) {
 
 // Where a wish stands in the way the usual numbers are drawn.
 static bool is_free(Need n) {
-  return !(n.flags & ~NEED_NONZERO) && n.lo == -INFINITY && n.hi == INFINITY;
+  return !(n.flags & ~(unsigned)(NEED_NONZERO | NEED_FACTOR)) && n.lo == -INFINITY && n.hi == INFINITY;
 }
 
 static void fill_large(HlLiteral *out, HlRng *rng) {

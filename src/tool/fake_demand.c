@@ -288,6 +288,33 @@ static void demand_batch_norm(Fake *f, const HlInst *inst) {
             rather(0.05, INFINITY));
 }
 
+// Small enough that sums of so many products neither grow nor die out from layer to layer.
+static void want_factors(Fake *f, const HlInst *inst, double terms) {
+  Need n = flagged(NEED_FACTOR);
+  n.terms = terms;
+  for (int k = 0; k < 2; k++) {
+    const HlDtype dtype = inst->operands[k]->shape->dtype;
+    if (hl_is_float(dtype) || hl_is_complex(dtype))
+      fake_want(f, inst->operands[k], 0, n);
+  }
+}
+
+static void demand_dot(Fake *f, const HlInst *inst) {
+  const HlShape *lhs = inst->operands[0]->shape;
+  const HlI64s dims = hl_attr_ints(inst, HL_A_LHS_CONTRACTING_DIMS);
+  double terms = 1;
+  for (int k = 0; k < dims.n; k++)
+    terms *= dims.at[k] >= 0 && dims.at[k] < lhs->rank ? (double)lhs->dim[dims.at[k]] : 1;
+  want_factors(f, inst, terms);
+}
+
+static void demand_convolution(Fake *f, const HlInst *inst) {
+  const HlShape *kernel = inst->operands[1]->shape;
+  const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
+  const int64_t outputs = labels ? kernel->dim[labels->kernel_output] : 0;
+  want_factors(f, inst, outputs > 0 ? (double)hl_shape_elements(kernel) / (double)outputs : 0);
+}
+
 static void demand_matrix(Fake *f, const HlInst *inst) {
   fake_want(f, inst->operands[0], 0, flagged(NEED_DIAGONAL));
 }
@@ -305,6 +332,8 @@ static void (*const demand_of[HL_OP_COUNT])(Fake *, const HlInst *) = {
     [HL_OP_DYNAMIC_RESHAPE] = demand_dynamic_reshape,
     [HL_OP_BATCH_NORM_INFERENCE] = demand_batch_norm,
     [HL_OP_BATCH_NORM_GRAD] = demand_batch_norm,
+    [HL_OP_DOT] = demand_dot,
+    [HL_OP_CONVOLUTION] = demand_convolution,
     [HL_OP_CHOLESKY] = demand_matrix,
     [HL_OP_TRIANGULAR_SOLVE] = demand_matrix,
     [HL_OP_RAGGED_DOT] = demand_group_sizes,
