@@ -93,8 +93,10 @@ typedef struct HlLockstep {
   int devices, n_results;      // results: leaves of one device's
   HlMismatch *result;          // [devices * n_results]
   bool results_equal;
+  int n_silent;                // results that are equal and have no finite value (hl_is_silent), of which that says nothing
   int64_t n_a, n_b;            // instructions that give arrays
   int64_t n_compared;          // values that were
+  int64_t n_silent_values;     // of these: equal, and no finite one
   int64_t n_alone;             // values of the second program's paired instructions without one to compare with: it runs more often
   int64_t n_too_large;         // values that were not compared, since one instruction's took more than `memory`
   int64_t n_unseen;            // instructions of the second program that ran inside of kernels

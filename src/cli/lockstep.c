@@ -188,7 +188,7 @@ static void put_reads(HlBuf *out, const HlLockstep *found, const HlStepPair *fir
 
 static void put_first(HlBuf *out, const HlLockstep *found, const HlStepPair *p) {
   int room = 3 * SHOWN;
-  hl_buf_puts(out, "  first    ");
+  hl_buf_puts(out, found->results_equal ? "  such as  " : "  first    ");
   put_inst(out, p->b);
   put_when(out, found->devices, p->device, p->time);
   hl_buf_putc(out, '\n');
@@ -217,17 +217,32 @@ static void put_others(HlBuf *out, const HlLockstep *found) {
                   found->n_unknown - SHOWN);
 }
 
+// Whether the results say that both compute the same. What differs on the way counts for nothing then, and is told apart.
 static void put_results(HlBuf *out, const HlLockstep *found) {
-  int n = 0, different = 0;
-  for (int k = 0; k < found->devices * found->n_results; k++, n++)
+  const int n = found->devices * found->n_results;
+  int different = 0;
+  for (int k = 0; k < n; k++)
     different += !found->result[k].equal;
   if (different)
     hl_buf_printf(out, "  results  %d of %d DIFFERENT\n", different, n);
+  else if (n == 0)
+    hl_buf_puts(out, "  results  none: these programs give no arrays, so NOTHING IS COMPARED of them\n");
   else
-    hl_buf_printf(out, "  results  equal%s\n",
-                  found->n_different ? ", though values on the way are not: partners that compute "
-                                       "another thing, or an error that does not reach them"
-                                     : "");
+    hl_buf_printf(out, "  results  equal: all %d", n);
+  if (!different && n > 0 && found->n_silent)
+    hl_buf_printf(out,
+                  "; but %d of them ha%s no finite value, and of such a result that says nothing: "
+                  "try other arguments (--args, --seed)",
+                  found->n_silent, found->n_silent == 1 ? "s" : "ve");
+  if (!different && n > 0)
+    hl_buf_putc(out, '\n');
+  if (!different && found->n_different)
+    hl_buf_printf(out,
+                  "  on way   %d instruction%s other values than %s, which the results do not show: "
+                  "the same in\n           other words (a quotient as a product), or an error that "
+                  "does not reach them\n",
+                  found->n_different, found->n_different == 1 ? " gives" : "s give",
+                  found->n_different == 1 ? "its partner" : "their partners");
 }
 
 // What is not seen, or not compared.
@@ -253,6 +268,11 @@ static void put_gaps(HlBuf *out, const char *with, const HlLockstep *found) {
                   "           %" PRId64 " partner%s NOT COMPARED: the program cuts none of its arrays "
                   "so that these sizes come out\n",
                   found->n_not_cut, found->n_not_cut == 1 ? "" : "s");
+  if (found->n_silent_values)
+    hl_buf_printf(out,
+                  "           %" PRId64 " value%s equal, but nothing in %s finite: that says nothing\n",
+                  found->n_silent_values, found->n_silent_values == 1 ? " is" : "s are",
+                  found->n_silent_values == 1 ? "it is" : "them is");
   if (found->n_alone)
     hl_buf_printf(
         out, "           %" PRId64 " values had none to compare with: loops turn differently\n",
@@ -338,9 +358,12 @@ static void lockstep_json(HlBuf *out, const char *with, const HlModule *a,
   json_bool(out, "equal", found->results_equal);
   json_open(out, "lockstep", '{');
   json_text(out, "with", with);
+  json_int(out, "results", (int64_t)found->devices * found->n_results);
+  json_int(out, "results_silent", found->n_silent);
   json_int(out, "instructions", found->n_b);
   json_int(out, "pairs", found->n_pairs);
   json_int(out, "values_compared", found->n_compared);
+  json_int(out, "values_silent", found->n_silent_values);
   json_int(out, "values_alone", found->n_alone);
   json_int(out, "values_not_compared", found->n_too_large);
   json_int(out, "instructions_different", found->n_different);

@@ -434,12 +434,29 @@ static void join_devices(Lockstep *l) {
   }
 }
 
+// What no argument has a part in: constants that differ are most often the same program in other words, such as a quotient
+// that became a product. They are no place to begin with, unless there is no other.
+static bool is_fixed(const HlInst *inst, int depth) {
+  if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_IOTA)
+    return true;
+  if (inst->n_operands == 0 || inst->n_calls > 0 || depth == 0)
+    return false;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (!is_fixed(inst->operands[k], depth - 1))
+      return false;
+  return true;
+}
+
+enum { FIXED_DEPTH = 4 };
+
 static void compare(Lockstep *l, Target *t, int device, int64_t time, const HlLiteral *expected,
                     const HlLiteral *value) {
   const HlCompareOptions how = {.tolerance = l->options->tolerance};
   HlMismatch mismatch;
   t->pair->compared++;
   l->out->n_compared++;
+  if (!is_fixed(t->pair->b, FIXED_DEPTH))
+    l->out->n_silent_values += hl_is_silent(value) && hl_is_silent(expected);
   l->now[device]++;
   if (l->shards)
     note_cut(l, t, device, time, expected, value);
@@ -530,7 +547,10 @@ static bool compare_result(Lockstep *l, int d, const HlLiteral *a, const HlLiter
     out->result = HL_ARRAY(l->arena, HlMismatch, (size_t)n * (size_t)l->devices + 1);
     l->result_cuts = HL_ARRAY(l->arena, ShardCuts, n + 1);
   }
-  return compare_leaves(l, d, n, actual, expected);
+  const bool ok = compare_leaves(l, d, n, actual, expected);
+  for (int k = 0; ok && k < n; k++)
+    out->n_silent += out->result[d * n + k].equal && hl_is_silent(actual[k]);
+  return ok;
 }
 
 static bool compare_results(Lockstep *l, HlLiteral **a, HlLiteral **b) {
@@ -644,21 +664,6 @@ static const Target *target_at(const Lockstep *l, const HlInst *b) {
   const uint64_t place = map_get(&l->target_of, b->serial);
   return place ? &l->target[place - 1] : NULL;
 }
-
-// What no argument has a part in: constants that differ are most often the same program in other words, such as a quotient
-// that became a product. They are no place to begin with, unless there is no other.
-static bool is_fixed(const HlInst *inst, int depth) {
-  if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_IOTA)
-    return true;
-  if (inst->n_operands == 0 || inst->n_calls > 0 || depth == 0)
-    return false;
-  for (uint32_t k = 0; k < inst->n_operands; k++)
-    if (!is_fixed(inst->operands[k], depth - 1))
-      return false;
-  return true;
-}
-
-enum { FIXED_DEPTH = 4 };
 
 static int state_of(const Lockstep *l, const HlInst *b) {
   const Target *t = target_at(l, b);
