@@ -513,6 +513,9 @@ bool hl_bisect(HlCx *cx, const HlModule *m, const HlTest *test, const HlBisectOp
     out->how = hl_arena_strndup(out->arena, how.at, how.n);
     hl_buf_free(&how);
   }
+  if (ok && out->end == HL_BISECT_FINE && test->ask != HL_ASK_COMMAND && b.oracle.good.said &&
+      *b.oracle.good.said)
+    out->how = hl_arena_printf(out->arena, "%s", b.oracle.good.said);
   out->runs = b.oracle.runs;
   out->seconds = hl_now() - start;
   for (int k = 0; b.args && k < b.n_args; k++)
