@@ -7,6 +7,7 @@
 // equal: what differs there, and nothing before it, is where it comes from.
 #include "hilo/lockstep.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,12 @@ typedef struct Target {
   ShardCuts cuts;  // of a cut program
   OnDevice *on;    // [device]; NULL: nothing was compared yet
   bool due, done;  // its values are compared in this run; were in one before
+  int64_t in_a, in_b;  // from how many places what it stands in is called, in both programs
+  bool loose;      // they are computed from other operands, so that they need not be partners
+  bool tried;      // beside all others of its op and form
+  int64_t silent;  // values, of HlLockstep.n_silent_values
   uint64_t order;  // of the first value that differs among all that were compared on a device
+  uint64_t before; // the order it had before it was tried
 } Target;
 
 typedef struct Lockstep {
@@ -132,14 +138,46 @@ static Map kinds_of(Lockstep *l) {
   return kinds;
 }
 
+// From how many places a computation is called, counting those from where its callers are: so often its instructions
+// run where the same instruction, written out there, runs once.
+static int64_t places(const HlComp *comp, int64_t *known) {
+  enum { MOST = 1000 };
+  if (known[comp->id])
+    return known[comp->id];
+  int64_t n = comp == comp->module->entry;
+  for (const HlCall *call = comp->first_call; call && n < MOST; call = call->next)
+    n += places(call->caller->comp, known);
+  return known[comp->id] = n > 1 ? n : 1;
+}
+
+// Callers stand behind callees in the list, so from its end nothing recurses deep.
+static int64_t *all_places(Lockstep *l, const HlModule *m) {
+  int64_t *known = HL_ARRAY(l->arena, int64_t, (size_t)m->next_comp_id + 1);
+  for (const HlComp *comp = m->last; comp; comp = comp->prev)
+    places(comp, known);
+  return known;
+}
+
 static bool is_sure(HlDiffBy by) {
   return by == HL_BY_STRUCTURE || by == HL_BY_PLACE;
 }
 
-static void find_sources(Lockstep *l, Target *t, const Map *kinds, HlDiffBy by) {
+// All partners that an instruction has in places where what it stands in is called.
+static int other_partners(Lockstep *l, const Target *t, const Map *rows, Source **some) {
+  MapWalk walk = map_walk(rows, t->pair->b->serial);
+  int n = 1;
+  for (uint64_t at; t->in_b > 1 && n <= CANDIDATES && (at = map_next(&walk));) {
+    const HlDiffRow *row = (const HlDiffRow *)(uintptr_t)at;
+    if (row->a != t->pair->a && may_pair(l, row->a, row->b))
+      some[n++] = source_for(l, row->a);
+  }
+  return n;
+}
+
+static void find_sources(Lockstep *l, Target *t, const Map *kinds, const Map *rows, HlDiffBy by) {
   const HlInst *b = t->pair->b;
   Source *some[CANDIDATES + 1] = {source_for(l, t->pair->a)};
-  int n = 1;
+  int n = other_partners(l, t, rows, some);
   MapWalk walk = map_walk(kinds, kind_of(b));
   for (uint64_t at; !l->shards && !is_sure(by) && n <= CANDIDATES && (at = map_next(&walk));) {
     const HlInst *a = (const HlInst *)(uintptr_t)at;
@@ -152,9 +190,9 @@ static void find_sources(Lockstep *l, Target *t, const Map *kinds, HlDiffBy by) 
 
 typedef const HlDiffRow *Partner;  // [serial of b]
 
-static Partner new_row(Lockstep *l, const HlInst *a, const HlInst *b, HlDiffBy by) {
+static Partner new_row(Lockstep *l, const HlInst *a, const HlInst *b, HlDiffBy by, uint32_t what) {
   HlDiffRow *row = HL_NEW(l->arena, HlDiffRow);
-  *row = (HlDiffRow){.a = a, .b = b, .by = by};
+  *row = (HlDiffRow){.a = a, .b = b, .by = by, .what = what};
   return row;
 }
 
@@ -166,7 +204,7 @@ static void pair_results(Lockstep *l, Partner *partner) {
   for (uint32_t k = 0; k < (tuples ? b->n_operands : 1); k++) {
     const HlInst *x = tuples ? a->operands[k] : a, *y = tuples ? b->operands[k] : b;
     if (!partner[y->serial] && may_pair(l, x, y))
-      partner[y->serial] = new_row(l, x, y, HL_BY_PLACE);
+      partner[y->serial] = new_row(l, x, y, HL_BY_PLACE, HL_DIFF_OPERANDS);
   }
 }
 
@@ -184,7 +222,7 @@ static const HlInst *value_inside(const HlInst *inst) {
 static void lift(Lockstep *l, Partner *partner, const HlInst *outside, const HlInst *inside) {
   Partner row = partner[value_inside(inside)->serial];
   if (row && !partner[outside->serial] && may_pair(l, row->a, outside))
-    partner[outside->serial] = new_row(l, row->a, outside, row->by);
+    partner[outside->serial] = new_row(l, row->a, outside, row->by, row->what);
 }
 
 static void lift_fusion(Lockstep *l, Partner *partner, const HlInst *fusion) {
@@ -242,7 +280,7 @@ static void pair_gathered(Lockstep *l, Partner *partner, const HlInst *inst) {
       continue;
     if (to && (!partner[to->serial] || !is_sure(partner[to->serial]->by)) &&
         may_pair(l, row->a, to)) {
-      partner[to->serial] = new_row(l, row->a, to, row->by);
+      partner[to->serial] = new_row(l, row->a, to, row->by, HL_DIFF_OPERANDS);
       l->gathered[to->serial] = true;
     }
     if (shards_sum(inst))
@@ -270,7 +308,7 @@ static void take_rows(Lockstep *l, const HlDiff *diff, Partner *partner) {
     if (row->verdict == HL_DIFF_FOLDED || !row->b || partner[row->b->serial])
       continue;
     if (may_pair(l, a, row->b))
-      partner[row->b->serial] = a == row->a ? row : new_row(l, a, row->b, row->by);
+      partner[row->b->serial] = a == row->a ? row : new_row(l, a, row->b, row->by, row->what);
     else if (l->shards && a && gives_array(a) && gives_array(row->b))
       l->out->n_not_cut++;
   }
@@ -280,7 +318,7 @@ static void take_itself(Lockstep *l, Partner *partner) {
   for (const HlComp *comp = l->b->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
       if (gives_array(inst))
-        partner[inst->serial] = new_row(l, inst, inst, HL_BY_STRUCTURE);
+        partner[inst->serial] = new_row(l, inst, inst, HL_BY_STRUCTURE, 0);
 }
 
 static void find_partners(Lockstep *l, const HlDiff *diff, Partner *partner) {
@@ -320,10 +358,18 @@ static void pair_up(Lockstep *l, const HlDiff *diff) {
     }
   }
   const Map kinds = kinds_of(l);
+  const int64_t *in_a = all_places(l, l->a), *in_b = all_places(l, l->b);
+  Map rows = {.arena = l->arena};  // by serials of b
+  for (int k = 0; diff && k < diff->n_rows; k++)
+    if (diff->row[k].a && diff->row[k].b)
+      map_add(&rows, diff->row[k].b->serial, (uint64_t)(uintptr_t)&diff->row[k]);
   for (int k = 0; k < out->n_pairs; k++) {
     l->target[k].pair = &out->pair[k];
     l->target[k].due = true;
-    find_sources(l, &l->target[k], &kinds, partner[out->pair[k].b->serial]->by);
+    l->target[k].in_a = in_a[out->pair[k].a->comp->id];
+    l->target[k].in_b = in_b[out->pair[k].b->comp->id];
+    l->target[k].loose = partner[out->pair[k].b->serial]->what & HL_DIFF_OPERANDS;
+    find_sources(l, &l->target[k], &kinds, &rows, partner[out->pair[k].b->serial]->by);
   }
   for (const HlComp *comp = l->a->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
@@ -375,10 +421,20 @@ static const HlLiteral *kept_at(const Source *s, int device, int64_t time) {
 
 // --- The second program's ---------------------------------------------------------------------------
 
+// Whether nothing but chance need make two values equal: zeros, ones, whole numbers.
+static bool is_common(const HlLiteral *value) {
+  const HlValueRange range = hl_value_range(value);
+  if (range.n > 1)
+    return range.low == range.high;
+  return !hl_is_float(value->shape->dtype) || range.low == rint(range.low);
+}
+
 // Whether the value is that of another that it may be: then that is its partner.
 static bool is_another(Lockstep *l, Target *t, int device, int64_t time, const HlLiteral *value) {
   const HlCompareOptions how = {.tolerance = l->options->tolerance};
   HlMismatch mismatch;
+  if (t->tried && is_common(value))
+    return false;
   for (int k = 1; k < t->n_sources; k++) {
     const HlLiteral *expected = kept_at(t->source[k], device, time);
     if (!expected || !hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch))
@@ -388,6 +444,30 @@ static bool is_another(Lockstep *l, Target *t, int device, int64_t time, const H
     t->source[k] = first;
     t->pair->a = t->source[0]->inst;
     return true;
+  }
+  return false;
+}
+
+// Where what an instruction stands in is called from several places, in one of the programs or both, and not the same, its values do
+// not come one for one: it is right if its value is one of those that partners have about then.
+static bool comes_in_turns(const Lockstep *l, const Target *t) {
+  return !l->shards && l->a != l->b && (t->in_a > 1 || t->in_b > 1);
+}
+
+static bool is_in_turn(Lockstep *l, const Target *t, int device, int64_t time,
+                       const HlLiteral *value) {
+  enum { NEAR = 64 };
+  const HlCompareOptions how = {.tolerance = l->options->tolerance};
+  const int64_t middle = time * t->in_a / t->in_b;
+  HlMismatch mismatch;
+  for (int64_t far = 0; far <= 2 * NEAR; far++) {
+    const int64_t at = middle + (far & 1 ? (far + 1) / 2 : -far / 2);
+    for (int k = 0; at >= 0 && k < t->n_sources; k++) {
+      const HlLiteral *expected = kept_at(t->source[k], device, at);
+      if (expected && (hl_literal_equal(value, expected) ||
+                       hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch)))
+        return true;
+    }
   }
   return false;
 }
@@ -449,20 +529,27 @@ static bool is_fixed(const HlInst *inst, int depth) {
 
 enum { FIXED_DEPTH = 4 };
 
+static void note_equal(Lockstep *l, Target *t, int device) {
+  t->pair->compared++;
+  l->out->n_compared++;
+  l->now[device]++;
+}
+
 static void compare(Lockstep *l, Target *t, int device, int64_t time, const HlLiteral *expected,
                     const HlLiteral *value) {
   const HlCompareOptions how = {.tolerance = l->options->tolerance};
   HlMismatch mismatch;
-  t->pair->compared++;
-  l->out->n_compared++;
-  if (!is_fixed(t->pair->b, FIXED_DEPTH))
-    l->out->n_silent_values += hl_is_silent(value) && hl_is_silent(expected);
-  l->now[device]++;
+  note_equal(l, t, device);
+  if (!is_fixed(t->pair->b, FIXED_DEPTH) && hl_is_silent(value) && hl_is_silent(expected)) {
+    t->silent++;
+    l->out->n_silent_values++;
+  }
   if (l->shards)
     note_cut(l, t, device, time, expected, value);
   else if (!hl_literal_equal(value, expected) &&
            !hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch) &&
-           !is_another(l, t, device, time, value))
+           !is_another(l, t, device, time, value) &&
+           !(comes_in_turns(l, t) && is_in_turn(l, t, device, time, value)))
     note_difference(l, t, device, time, l->now[device], &mismatch);
 }
 
@@ -477,6 +564,8 @@ static void compare_value(void *user, int device, const HlInst *inst, const HlLi
     const HlLiteral *expected = kept_at(t->source[0], other, time);
     if (expected)
       compare(l, t, device, time, expected, value);
+    else if (comes_in_turns(l, t) && is_in_turn(l, t, device, time, value))
+      note_equal(l, t, device);
     else if (time < t->source[0]->times[other])
       l->out->n_too_large++;
     else
@@ -641,7 +730,7 @@ static bool run_both(Lockstep *l, const HlLiteral *const *const *args, bool alon
 
 static bool run_all(Lockstep *l, const HlLiteral *const *const *args) {
   bool alone = false;
-  for (int left = 1; left > 0; left = choose(l, &alone)) {
+  for (int left = l->out->runs == 0 ? 1 : choose(l, &alone); left > 0; left = choose(l, &alone)) {
     if (l->options->progress)
       l->options->progress(l->options->user, l->out->runs, l->out->runs + left);
     if (!run_both(l, args, alone))
@@ -751,6 +840,7 @@ static bool follows_another(Walk *w, const HlInst *inst) {
 
 static void find_first(Lockstep *l) {
   HlLockstep *out = l->out;
+  out->n_first = out->n_unknown = 0;
   Walk w = {.l = l, .turn = 1, .seen = HL_ARRAY(l->arena, uint32_t, (size_t)l->b->next_serial + 1)};
   begin_walk(&w);
   while (w.todo.n > 0) {
@@ -771,14 +861,96 @@ static void find_first(Lockstep *l) {
     order[k] = target_at(l, w.different.at[k]);
   qsort(order, (size_t)w.different.n, sizeof *order, by_order);
   out->first = HL_ARRAY(l->arena, const HlStepPair *, w.different.n + 1);
-  for (int k = 0; k < w.different.n; k++)
-    if (!follows_another(&w, order[k]->pair->b))
-      out->first[out->n_first++] = order[k]->pair;
+  // Where operands are partners, too, it is the instruction that is wrong: those first.
+  for (int loose = 0; loose < 2; loose++)
+    for (int k = 0; k < w.different.n; k++)
+      if (order[k]->loose == loose && !follows_another(&w, order[k]->pair->b))
+        out->first[out->n_first++] = order[k]->pair;
   // In a loop all may follow each other: what came first in time is first.
   if (out->n_first == 0 && w.different.n > 0)
     out->first[out->n_first++] = order[0]->pair;
   out->unknown = w.alone.at;
   out->n_unknown = out->n_first > 0 ? 0 : w.alone.n;
+}
+
+// --- Wrong partners -------------------------------------------------------------------------------
+//
+// An optimiser may make several sums of one, and leave no trace of which is which. What differs first, and is not computed from
+// partners, is compared once more with the values of all instructions of the first program that are of the same op, type and
+// sizes: if one of them is its value all the time, that is its partner, and it is not wrong.
+
+static uint64_t form_of(const HlInst *inst) {
+  uint64_t hash = hl_hash_mix(inst->op, (uint64_t)inst->shape->dtype);
+  for (int k = 0; k < inst->shape->rank; k++)
+    hash = hl_hash_mix(hash, (uint64_t)inst->shape->dim[k]);
+  return hash;
+}
+
+static Map forms_of(Lockstep *l) {
+  Map forms = {.arena = l->arena};
+  for (const HlComp *comp = l->a->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (gives_array(inst) && (!l->side_a.by_steps || !is_inside(inst)))
+        map_add(&forms, form_of(inst), (uint64_t)(uintptr_t)inst);
+  return forms;
+}
+
+// False: there is no other.
+static bool widen(Lockstep *l, Target *t, const Map *forms) {
+  const HlInst *b = t->pair->b;
+  Source *some[CANDIDATES + 1] = {t->source[0]};
+  int n = 1;
+  MapWalk walk = map_walk(forms, form_of(b));
+  for (uint64_t at; n <= CANDIDATES && (at = map_next(&walk));) {
+    const HlInst *a = (const HlInst *)(uintptr_t)at;
+    if (a != t->pair->a && a->op == b->op && a->shape->dtype == b->shape->dtype &&
+        hl_shape_same_dims(a->shape, b->shape))
+      some[n++] = source_for(l, a);
+  }
+  t->source = hl_arena_copy(l->arena, some, sizeof *some * (size_t)n);
+  t->n_sources = n;
+  return n > 1;
+}
+
+// Begins anew with those that differ first; how many there are to be compared again.
+static int try_others(Lockstep *l, const Map *forms) {
+  HlLockstep *out = l->out;
+  int n = 0;
+  for (int k = 0; k < out->n_pairs; k++)
+    l->target[k].done = true;
+  for (int k = 0; k < out->n_first; k++) {
+    Target *t = (Target *)(uintptr_t)target_at(l, out->first[k]->b);
+    if (!t->loose || t->tried || is_fixed(t->pair->b, FIXED_DEPTH))
+      continue;
+    t->tried = true;
+    t->before = t->order;
+    if (!widen(l, t, forms))
+      continue;
+    out->n_compared -= t->pair->compared;
+    out->n_silent_values -= t->silent;
+    out->n_different--;
+    t->silent = 0;
+    *t->pair = (HlStepPair){.a = t->pair->a, .b = t->pair->b};
+    t->done = false;
+    n++;
+  }
+  return n;
+}
+
+static bool right_partners(Lockstep *l, const HlLiteral *const *const *args) {
+  enum { ROUNDS = 4 };
+  const Map forms = l->shards || l->a == l->b ? (Map){0} : forms_of(l);
+  for (int round = 0; round < ROUNDS && !l->shards && l->a != l->b; round++) {
+    if (try_others(l, &forms) == 0)
+      return true;
+    if (!run_all(l, args))
+      return false;
+    for (int k = 0; k < l->out->n_pairs; k++)
+      if (l->target[k].tried)
+        l->target[k].order = l->target[k].before;
+    find_first(l);
+  }
+  return true;
 }
 
 // --- All of it --------------------------------------------------------------------------------------
@@ -877,7 +1049,7 @@ static bool run_lockstep(Lockstep *l, const HlLiteral *const *const *args) {
   if (l->shards)
     count_guesses(l);
   find_first(l);
-  return true;
+  return right_partners(l, args);
 }
 
 bool hl_lockstep(HlCx *cx, const HlModule *a, const HlModule *b,
