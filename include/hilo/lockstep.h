@@ -100,6 +100,7 @@ typedef struct HlLockstep {
   int64_t n_alone;             // values of the second program's paired instructions without one to compare with: it runs more often
   int64_t n_too_large;         // values that were not compared, since one instruction's took more than `memory`
   int64_t n_unseen;            // instructions of the second program that ran inside of kernels
+  int64_t n_not_run;           // pairs whose second instruction gave no value: of branches not taken
   const bool *unseen;          // [serial] which
   // The second program is for one device of several, and the first for whole arrays. What it makes is compared with the device's
   // part: as the shardings say that flow through the first program, or else in another way in which one of its arrays is cut.

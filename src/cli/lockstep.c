@@ -263,6 +263,12 @@ static void put_gaps(HlBuf *out, const char *with, const HlLockstep *found) {
                   "           %" PRId64 " instruction%s inside of kernels NOT SEEN one by one: the "
                   "results of their kernels are\n",
                   found->n_unseen, found->n_unseen == 1 ? "" : "s");
+  if (found->n_not_run)
+    hl_buf_printf(out,
+                  "           %" PRId64 " pair%s gave no value here, so that nothing is known of %s: "
+                  "branches that were not taken\n",
+                  found->n_not_run, found->n_not_run == 1 ? "" : "s",
+                  found->n_not_run == 1 ? "it" : "them");
   if (found->n_not_cut)
     hl_buf_printf(out,
                   "           %" PRId64 " partner%s NOT COMPARED: the program cuts none of its arrays "
@@ -368,6 +374,7 @@ static void lockstep_json(HlBuf *out, const char *with, const HlModule *a,
   json_int(out, "values_not_compared", found->n_too_large);
   json_int(out, "instructions_different", found->n_different);
   json_int(out, "instructions_unseen", found->n_unseen);
+  json_int(out, "pairs_not_run", found->n_not_run);
   json_bool(out, "cut", found->is_cut);
   json_int(out, "partners_not_cut", found->n_not_cut);
   json_int(out, "cuts_guessed", found->n_guessed);

@@ -61,6 +61,7 @@ typedef struct Target {
   bool due, done;  // its values are compared in this run; were in one before
   int64_t in_a, in_b;  // from how many places what it stands in is called, in both programs
   bool loose;      // they are computed from other operands, so that they need not be partners
+  bool ran;        // gave a value
   bool tried;      // beside all others of its op and form
   int64_t silent;  // values, of HlLockstep.n_silent_values
   uint64_t order;  // of the first value that differs among all that were compared on a device
@@ -558,6 +559,8 @@ static void compare_value(void *user, int device, const HlInst *inst, const HlLi
   pthread_mutex_lock(&l->lock);
   const uint64_t place = map_get(&l->target_of, inst->serial);
   Target *t = place ? &l->target[place - 1] : NULL;
+  if (t)
+    t->ran = true;
   if (t && t->due) {
     const int64_t time = t->times[device]++;
     const int other = l->devices_a == 1 ? 0 : device;
@@ -1017,6 +1020,15 @@ static void count_guesses(Lockstep *l) {
     l->out->n_guessed += shards_guessed(&l->result_cuts[k]);
 }
 
+// What reductions, sorts and the like call for each element shows in what they give.
+static bool is_for_elements(const HlComp *comp) {
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    if (call->caller->op == HL_OP_FUSION || call->caller->op == HL_OP_ASYNC_START ||
+        hl_op_is((HlOp)call->caller->op, HL_T_CONTROL))
+      return false;
+  return comp->first_call != NULL;
+}
+
 static bool run_lockstep(Lockstep *l, const HlLiteral *const *const *args) {
   HlLockstep *out = l->out;
   if (!set_devices(l) || !write_borders_out(l))
@@ -1043,6 +1055,9 @@ static bool run_lockstep(Lockstep *l, const HlLiteral *const *const *args) {
   bool *unseen = HL_ARRAY(l->arena, bool, (size_t)l->b->next_serial + 1);
   out->n_unseen = side_unseen(&l->side_b, unseen);
   out->unseen = unseen;
+  for (int k = 0; k < out->n_pairs; k++)
+    out->n_not_run += !l->target[k].ran && !unseen[out->pair[k].b->serial] &&
+                      !is_for_elements(out->pair[k].b->comp);
   out->args = l->side_b.args;
   out->n_args = out->args ? l->b->entry->n_params : 0;
   l->side_b.args = NULL;
