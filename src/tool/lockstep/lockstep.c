@@ -1057,6 +1057,7 @@ static bool run_lockstep(Lockstep *l, const HlLiteral *const *const *args) {
   out->unseen = unseen;
   for (int k = 0; k < out->n_pairs; k++)
     out->n_not_run += !l->target[k].ran && !unseen[out->pair[k].b->serial] &&
+                      !hl_op_is((HlOp)out->pair[k].b->op, HL_T_GIVEN | HL_T_WIRE) &&
                       !is_for_elements(out->pair[k].b->comp);
   out->args = l->side_b.args;
   out->n_args = out->args ? l->b->entry->n_params : 0;
