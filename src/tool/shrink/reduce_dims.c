@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "tool/shrink/sizes.h"
 #include "tool/shrink/reduce.h"
 
@@ -285,10 +286,10 @@ enum { MOST_TOGETHER = 4000, MOST_SINGLE = 200 };
 static int list_wishes(Reducer *r, bool strict, Wish **out) {
   HlArena *arena = hl_arena_new();
   VEC(Wish) list = {0};
-  Sizes p;
+  Sizes p;  // of which nothing else may be in the arena
   sizes_start(&p, arena, r->m);
   p.strict = strict;
-  bool *seen = HL_ARRAY(arena, bool, p.n + 1);
+  bool *seen = base_alloc((size_t)p.n + 1);
   for (int slot = 0; slot < p.n && list.n < MOST_TOGETHER; slot++) {
     if (seen[slot] || p.was[slot] < 2)
       continue;
@@ -305,6 +306,7 @@ static int list_wishes(Reducer *r, bool strict, Wish **out) {
   const int n = list.n;
   if (n > 0)
     memcpy(*out, list.at, (size_t)n * sizeof **out);
+  base_free(seen);
   vec_free(&list);
   sizes_free(&p);
   hl_arena_free(arena);

@@ -79,7 +79,9 @@ void sizes_start(Sizes *p, HlArena *arena, HlModule *m) {
       for (int k = 0; k < sizes_all_slots(inst); k++)
         p->owner[p->base[inst->serial] + k] = inst;
     }
-  memcpy(p->size, p->was, (size_t)p->n * sizeof *p->size);
+  if (p->n > 0)
+    memcpy(p->size, p->was, (size_t)p->n * sizeof *p->size);
+  p->mark = hl_arena_mark(arena);
 }
 
 void sizes_free(Sizes *p) {
@@ -101,6 +103,7 @@ void sizes_forget(Sizes *p) {
   p->touched.n = 0;
   p->visited.n = 0;
   p->n_broken = 0;
+  hl_arena_release(p->arena, p->mark);
 }
 
 bool sizes_changes(const Sizes *p, const HlInst *inst) {
@@ -336,7 +339,18 @@ static bool follow(Sizes *p, HlInst *inst) {
   return true;
 }
 
+// What is put together of several waits until all of them are known, as far as others come before it.
+static bool defers(Sizes *p, HlInst *inst) {
+  const bool defer = inst->op == HL_OP_CONCATENATE && p->n_deferred < p->later.n - p->n_later;
+  p->n_deferred = defer ? p->n_deferred + 1 : 0;
+  if (defer)
+    vec_push(&p->later, inst);
+  return defer;
+}
+
 static bool choose(Sizes *p, HlInst *inst) {
+  if (defers(p, inst))
+    return true;
   SizesFn *rule = sizes_rule((HlOp)inst->op);
   Local *l = local_of(p, inst);
   p->waits[inst->serial] = false;

@@ -23,6 +23,7 @@ typedef struct Local {
 typedef struct Sizes {
   HlModule *m;              // is not changed
   HlArena *arena;
+  HlMark mark;              // what lies behind it goes with sizes_forget
   int n;                    // slots: a dimension of a leaf of a value, or of the window of a reduction over windows
   int *base;                // [serial] the first slot
   HlInst **owner;           // [slot]
@@ -33,6 +34,7 @@ typedef struct Sizes {
   VEC(HlInst *) queue;      // what is to be looked at
   VEC(HlInst *) later;      // what follows by rules of choice, once all that is sure is known
   int n_later;              // of these have been
+  int n_deferred;           // in a row
   VEC(int) touched;         // slots
   VEC(HlInst *) visited;
   int n_broken;
@@ -42,7 +44,8 @@ typedef struct Sizes {
 // The plan in which all is as it is. Memory is the arena's and the heap's: sizes_free.
 void sizes_start(Sizes *p, HlArena *arena, HlModule *m);
 void sizes_free(Sizes *p);
-void sizes_forget(Sizes *p);  // back to the start
+// Back to the start; the arena, too: what was asked of it since is gone.
+void sizes_forget(Sizes *p);
 // Wants a size of a slot that has no size yet, and all that follows.
 void sizes_wish(Sizes *p, int slot, int64_t size);
 // For rules of ops: a size that follows from others. False: it has another one, or cannot have it.
