@@ -12,8 +12,8 @@
 #include "cli/cpu_program.h"
 #include "cli/extract.h"
 #include "cli/json.h"
-#include "cpu/kernel/source.h"
 #include "cli/select.h"
+#include "cpu/kernel/source.h"
 #include "hilo/lockstep.h"
 #include "hilo/npy.h"
 #include "spmd/local.h"
@@ -53,7 +53,8 @@ static void free_runs(Runs *runs) {
 
 // The interpreter is what both options mean unless they are given.
 static bool is_compiled(const Cli *cli, const char *option) {
-  const HlPlatform *platform = hl_platform_find(cli_value(cli, option) ? cli_value(cli, option) : "reference");
+  const HlPlatform *platform =
+      hl_platform_find(cli_value(cli, option) ? cli_value(cli, option) : "reference");
   return platform && platform->has_programs;
 }
 
@@ -127,11 +128,8 @@ static bool write_extract(Cli *cli, const HlFile *file, const HlModule *m, const
   const char *path = cli_value(cli, "--extract");
   if (!path)
     return true;
-  CliParts parts = {.arena = hl_arena_new(),
-                    .records = true,
-                    .time = time,
-                    .inputs = *options,
-                    .args = args};
+  CliParts parts = {
+      .arena = hl_arena_new(), .records = true, .time = time, .inputs = *options, .args = args};
   parts.form = form_at(0);
   parts.at = HL_NEW(parts.arena, CliPart);
   parts.at->name = inst->name->text;
@@ -226,7 +224,8 @@ static void put_results(HlBuf *out, const HlLockstep *found) {
   if (different)
     hl_buf_printf(out, "  results  %d of %d DIFFERENT\n", different, n);
   else if (n == 0)
-    hl_buf_puts(out, "  results  none: these programs give no arrays, so NOTHING IS COMPARED of them\n");
+    hl_buf_puts(out,
+                "  results  none: these programs give no arrays, so NOTHING IS COMPARED of them\n");
   else
     hl_buf_printf(out, "  results  equal: all %d", n);
   if (!different && n > 0 && found->n_silent)
@@ -237,12 +236,13 @@ static void put_results(HlBuf *out, const HlLockstep *found) {
   if (!different && n > 0)
     hl_buf_putc(out, '\n');
   if (!different && found->n_different)
-    hl_buf_printf(out,
-                  "  on way   %d instruction%s other values than %s, which the results do not show: "
-                  "the same in\n           other words (a quotient as a product), or an error that "
-                  "does not reach them\n",
-                  found->n_different, found->n_different == 1 ? " gives" : "s give",
-                  found->n_different == 1 ? "its partner" : "their partners");
+    hl_buf_printf(
+        out,
+        "  on way   %d instruction%s other values than %s, which the results do not show: "
+        "the same in\n           other words (a quotient as a product), or an error that "
+        "does not reach them\n",
+        found->n_different, found->n_different == 1 ? " gives" : "s give",
+        found->n_different == 1 ? "its partner" : "their partners");
 }
 
 // What is not seen, or not compared.
@@ -254,7 +254,8 @@ static void put_gaps(HlBuf *out, const char *with, const HlLockstep *found) {
                   with, found->devices);
   if (found->n_guessed)
     hl_buf_printf(out,
-                  "           of %" PRId64 " value%s neither program says how %s cut: taken for parts "
+                  "           of %" PRId64
+                  " value%s neither program says how %s cut: taken for parts "
                   "in the order of the devices\n",
                   found->n_guessed, found->n_guessed == 1 ? "" : "s",
                   found->n_guessed == 1 ? "it is" : "they are");
@@ -264,21 +265,22 @@ static void put_gaps(HlBuf *out, const char *with, const HlLockstep *found) {
                   "results of their kernels are\n",
                   found->n_unseen, found->n_unseen == 1 ? "" : "s");
   if (found->n_not_run)
-    hl_buf_printf(out,
-                  "           %" PRId64 " pair%s gave no value here, so that nothing is known of %s: "
-                  "branches that were not taken\n",
-                  found->n_not_run, found->n_not_run == 1 ? "" : "s",
-                  found->n_not_run == 1 ? "it" : "them");
+    hl_buf_printf(
+        out,
+        "           %" PRId64 " pair%s gave no value here, so that nothing is known of %s: "
+        "branches that were not taken\n",
+        found->n_not_run, found->n_not_run == 1 ? "" : "s", found->n_not_run == 1 ? "it" : "them");
   if (found->n_not_cut)
     hl_buf_printf(out,
-                  "           %" PRId64 " partner%s NOT COMPARED: the program cuts none of its arrays "
+                  "           %" PRId64
+                  " partner%s NOT COMPARED: the program cuts none of its arrays "
                   "so that these sizes come out\n",
                   found->n_not_cut, found->n_not_cut == 1 ? "" : "s");
   if (found->n_silent_values)
-    hl_buf_printf(out,
-                  "           %" PRId64 " value%s equal, but nothing in %s finite: that says nothing\n",
-                  found->n_silent_values, found->n_silent_values == 1 ? " is" : "s are",
-                  found->n_silent_values == 1 ? "it is" : "them is");
+    hl_buf_printf(
+        out, "           %" PRId64 " value%s equal, but nothing in %s finite: that says nothing\n",
+        found->n_silent_values, found->n_silent_values == 1 ? " is" : "s are",
+        found->n_silent_values == 1 ? "it is" : "them is");
   if (found->n_alone)
     hl_buf_printf(
         out, "           %" PRId64 " values had none to compare with: loops turn differently\n",
@@ -298,7 +300,8 @@ static void put_kernels(HlBuf *out, const HlLockstep *kernels) {
     return;
   }
   const HlStepPair *p = kernels->n_first > 0 ? kernels->first[0] : NULL;
-  hl_buf_printf(out, "  kernels  %d step%s other than the optimised module says, by the interpreter",
+  hl_buf_printf(out,
+                "  kernels  %d step%s other than the optimised module says, by the interpreter",
                 kernels->n_different, kernels->n_different == 1 ? " computes" : "s compute");
   if (p) {
     hl_buf_puts(out, "; first\n           ");
@@ -355,8 +358,8 @@ static void pair_json(HlBuf *out, const HlLockstep *found, const HlStepPair *p) 
   json_close(out, '}');
 }
 
-static void lockstep_json(HlBuf *out, const char *with, const HlModule *a,
-                          const HlLockstep *found, const HlLockstep *kernels, const Runs *b) {
+static void lockstep_json(HlBuf *out, const char *with, const HlModule *a, const HlLockstep *found,
+                          const HlLockstep *kernels, const Runs *b) {
   json_open(out, NULL, '{');
   json_text(out, "module", a->name->text);
   json_text(out, "platform", b->program ? "cpu" : "reference");
@@ -482,8 +485,7 @@ static int compare_module(Cli *cli, const char *path, HlSession *session, const 
     return CLI_USAGE;
   bool ok = hl_replay_inputs(cli->cx, a, &file->recorded, options, &c.inputs) &&
             make_runs(cli, session, a, is_compiled(cli, "--reference"), options, &c.a) &&
-            make_runs(cli, session, b, is_compiled(cli, "--platform"), options,
-                      &c.b) &&
+            make_runs(cli, session, b, is_compiled(cli, "--platform"), options, &c.b) &&
             run_both(cli, &c, options, memory);
   if (ok)
     report_comparison(cli, path, a, &c, options->tolerance);
@@ -501,9 +503,10 @@ static int compare_with(Cli *cli, const char *path, HlSession *session, const Hl
   how.fill_hidden = true;
   const char *with = cli_value(cli, "--compare-with");
   if (!hl_load(cli->cx, with, &how, &other))
-    return CLI_OK;  // the error says more
+    return CLI_OK;                              // the error says more
   HlModule *b = cli_select(cli, &other, with);  // by --module, where there are several
-  const int status = b ? compare_module(cli, path, session, file, m, &other, b, options) : CLI_USAGE;
+  const int status =
+      b ? compare_module(cli, path, session, file, m, &other, b, options) : CLI_USAGE;
   hl_file_free(&other);
   return status;
 }
@@ -753,8 +756,8 @@ static int trace(Cli *cli, const char *path, HlSession *session, const HlFile *f
   Tracing t = {.cli = cli, .out = &out, .arena = hl_arena_new()};
   const char *whole = cli_value(cli, "--trace-values");
   t.whole = whole ? regex_new(cli->cx, "--trace-values", whole) : NULL;
-  const int status = whole && !t.whole ? CLI_OK
-                                       : trace_run(cli, path, session, file, m, options, &t);
+  const int status =
+      whole && !t.whole ? CLI_OK : trace_run(cli, path, session, file, m, options, &t);
   regex_free(t.whole);
   hl_arena_free(t.arena);
   hl_buf_free(&out);

@@ -104,16 +104,18 @@ static void through_slices_and_paddings(void **state) {
 
 static void through_windows(void **state) {
   World w;
-  open_world(&w, "HloModule m\n"
-                 "add {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT r = f32[] add(a, b)\n}\n"
-                 "ENTRY e {\n"
-                 "  x = f32[1,28,28,8] parameter(0)\n"
-                 "  k = f32[3,3,2,16] parameter(1)\n"
-                 "  c = f32[1,28,26,16] convolution(x, k), window={size=3x3 pad=1_1x0_0}, "
-                 "dim_labels=b01f_01io->b01f, feature_group_count=4\n"
-                 "  zero = f32[] constant(0)\n"
-                 "  ROOT p = f32[1,14,13,16] reduce-window(c, zero), "
-                 "window={size=1x2x2x1 stride=1x2x2x1}, to_apply=add\n}\n");
+  open_world(
+      &w,
+      "HloModule m\n"
+      "add {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT r = f32[] add(a, b)\n}\n"
+      "ENTRY e {\n"
+      "  x = f32[1,28,28,8] parameter(0)\n"
+      "  k = f32[3,3,2,16] parameter(1)\n"
+      "  c = f32[1,28,26,16] convolution(x, k), window={size=3x3 pad=1_1x0_0}, "
+      "dim_labels=b01f_01io->b01f, feature_group_count=4\n"
+      "  zero = f32[] constant(0)\n"
+      "  ROOT p = f32[1,14,13,16] reduce-window(c, zero), "
+      "window={size=1x2x2x1 stride=1x2x2x1}, to_apply=add\n}\n");
   wish(&w, "x", 1, 14);
   assert_shape(&w, "c", "f32[1,14,26,16]");
   assert_shape(&w, "p", "f32[1,7,13,16]");
@@ -131,23 +133,22 @@ static void through_windows(void **state) {
   close_world(&w);
 }
 
-static const char loop[] =
-    "HloModule m\n"
-    "body {\n"
-    "  s = (s32[], f32[8,5]) parameter(0)\n"
-    "  i = s32[] get-tuple-element(s), index=0\n"
-    "  x = f32[8,5] get-tuple-element(s), index=1\n"
-    "  y = f32[8,5] custom-call(x), custom_call_target=\"f\"\n"
-    "  ROOT r = (s32[], f32[8,5]) tuple(i, y)\n}\n"
-    "cond {\n"
-    "  given = (s32[], f32[8,5]) parameter(0)\n"
-    "  ROOT go = pred[] constant(false)\n}\n"
-    "ENTRY e {\n"
-    "  a = f32[8,5] parameter(0)\n"
-    "  zero = s32[] constant(0)\n"
-    "  t = (s32[], f32[8,5]) tuple(zero, a)\n"
-    "  w = (s32[], f32[8,5]) while(t), condition=cond, body=body\n"
-    "  ROOT o = f32[8,5] get-tuple-element(w), index=1\n}\n";
+static const char loop[] = "HloModule m\n"
+                           "body {\n"
+                           "  s = (s32[], f32[8,5]) parameter(0)\n"
+                           "  i = s32[] get-tuple-element(s), index=0\n"
+                           "  x = f32[8,5] get-tuple-element(s), index=1\n"
+                           "  y = f32[8,5] custom-call(x), custom_call_target=\"f\"\n"
+                           "  ROOT r = (s32[], f32[8,5]) tuple(i, y)\n}\n"
+                           "cond {\n"
+                           "  given = (s32[], f32[8,5]) parameter(0)\n"
+                           "  ROOT go = pred[] constant(false)\n}\n"
+                           "ENTRY e {\n"
+                           "  a = f32[8,5] parameter(0)\n"
+                           "  zero = s32[] constant(0)\n"
+                           "  t = (s32[], f32[8,5]) tuple(zero, a)\n"
+                           "  w = (s32[], f32[8,5]) while(t), condition=cond, body=body\n"
+                           "  ROOT o = f32[8,5] get-tuple-element(w), index=1\n}\n";
 
 static void through_loops(void **state) {
   World w;

@@ -56,16 +56,16 @@ typedef struct Target {
   Source **source;  // whose value it may have; the first is the partner's
   int n_sources;
   int64_t *times;
-  ShardCuts cuts;  // of a cut program
-  OnDevice *on;    // [device]; NULL: nothing was compared yet
-  bool due, done;  // its values are compared in this run; were in one before
+  ShardCuts cuts;      // of a cut program
+  OnDevice *on;        // [device]; NULL: nothing was compared yet
+  bool due, done;      // its values are compared in this run; were in one before
   int64_t in_a, in_b;  // from how many places what it stands in is called, in both programs
-  bool loose;      // they are computed from other operands, so that they need not be partners
-  bool ran;        // gave a value
-  bool tried;      // beside all others of its op and form
-  int64_t silent;  // values, of HlLockstep.n_silent_values
-  uint64_t order;  // of the first value that differs among all that were compared on a device
-  uint64_t before; // the order it had before it was tried
+  bool loose;          // they are computed from other operands, so that they need not be partners
+  bool ran;            // gave a value
+  bool tried;          // beside all others of its op and form
+  int64_t silent;      // values, of HlLockstep.n_silent_values
+  uint64_t order;      // of the first value that differs among all that were compared on a device
+  uint64_t before;     // the order it had before it was tried
 } Target;
 
 typedef struct Lockstep {
@@ -75,19 +75,19 @@ typedef struct Lockstep {
   HlLockstep *out;
   HlArena *arena;
   int devices;
-  int devices_a;        // fewer, where one has all of a program that is cut
+  int devices_a;  // fewer, where one has all of a program that is cut
   StepSide side_a, side_b;
-  Shards *shards;       // NULL: the second program has whole arrays
+  Shards *shards;          // NULL: the second program has whole arrays
   bool *gathered;          // [serial of b] what has the partner of its operand
   ShardCuts *result_cuts;  // of each leaf of the result
-  HlModule *without;    // the first program, where its borders had to be written out
+  HlModule *without;       // the first program, where its borders had to be written out
   Source *source;
   int n_sources;
   Target *target;            // as out->pair
   Map source_of, target_of;  // serials of a and b to 1 + places
   int64_t memory, held;
   uint64_t *now;  // [device]: values that were compared
-  HlCx *quiet;  // for comparisons
+  HlCx *quiet;    // for comparisons
   pthread_mutex_t lock;
 } Lockstep;
 
@@ -256,7 +256,8 @@ static const HlInst *lowered(const HlInst *inst) {
     if (!caller || caller->op != HL_OP_FUSION)
       return NULL;
     const HlInst *found = comp->root == inst ? caller : NULL;
-    for (const HlUse *use = caller->first_use; comp->root->op == HL_OP_TUPLE && use; use = use->next)
+    for (const HlUse *use = caller->first_use; comp->root->op == HL_OP_TUPLE && use;
+         use = use->next)
       if (use->user->op == HL_OP_GET_TUPLE_ELEMENT &&
           comp->root->operands[hl_attr_int(use->user, HL_A_INDEX)] == inst)
         found = use->user;
@@ -704,8 +705,7 @@ static int choose(Lockstep *l, bool *alone) {
 }
 
 // Where one device had the arguments, all have them.
-static const HlLiteral *const *const *args_of_b(Lockstep *l,
-                                                const HlLiteral *const *const *args) {
+static const HlLiteral *const *const *args_of_b(Lockstep *l, const HlLiteral *const *const *args) {
   if (l->devices_a == l->devices)
     return args;
   const HlLiteral *const **all = HL_ARRAY(l->arena, const HlLiteral *const *, l->devices + 1);
@@ -792,8 +792,8 @@ static void go_to_callers(Walk *w, const HlInst *parameter) {
 }
 
 static bool runs_inside(const Walk *w, const HlInst *inst) {
-  return (inst->op == HL_OP_FUSION && !w->l->side_b.by_steps) || hl_op_is((HlOp)inst->op, HL_T_CONTROL) ||
-         inst->op == HL_OP_ASYNC_START;
+  return (inst->op == HL_OP_FUSION && !w->l->side_b.by_steps) ||
+         hl_op_is((HlOp)inst->op, HL_T_CONTROL) || inst->op == HL_OP_ASYNC_START;
 }
 
 static void go_on(Walk *w, const HlInst *inst) {
@@ -974,7 +974,8 @@ static bool comes_first(const HlModule *whole, const HlModule *part) {
 // Whether the one is a device's part of the other. Where all that goes in and out is too small to be cut, its header or the name of
 // its entry tells.
 static bool is_part(const HlModule *part, const HlModule *whole) {
-  const bool says = part->num_partitions > 1 && hl_is_partitioned(part) && !hl_is_partitioned(whole);
+  const bool says =
+      part->num_partitions > 1 && hl_is_partitioned(part) && !hl_is_partitioned(whole);
   return (says || sp_is_local(part, whole)) && !comes_first(part, whole);
 }
 

@@ -135,8 +135,7 @@ static int ask_run(const Question *q) {
       !(options.program = hl_compiled_program(cx, compiled, NULL)))
     return failed(cx);
   HlReplay replay;
-  return answer(cx, hl_replay(cx, q->m, &recorded, &options, &replay), test->compare,
-                &replay);
+  return answer(cx, hl_replay(cx, q->m, &recorded, &options, &replay), test->compare, &replay);
 }
 
 static int ask_passes(const Question *q) {

@@ -12,14 +12,14 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "tool/shrink/sizes.h"
 #include "tool/shrink/reduce.h"
+#include "tool/shrink/sizes.h"
 
 typedef struct Wish {
   const char *name;  // of an instruction
   int at;            // which of its slots
   int64_t size;
-  bool strict;       // cut at ops without rules
+  bool strict;  // cut at ops without rules
 } Wish;
 
 typedef struct Shrink {
@@ -50,7 +50,8 @@ static void set_operand_shapes(Shrink *s, HlInst *inst) {
   const HlShapeList old = hl_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS)->shapes;
   const HlShape **own = HL_ARRAY(s->m->arena, const HlShape *, old.n + 1);
   for (int k = 0; k < old.n; k++) {
-    const HlShape *now = k < (int)inst->n_operands ? sizes_shape(&s->plan, inst->operands[k]) : NULL;
+    const HlShape *now =
+        k < (int)inst->n_operands ? sizes_shape(&s->plan, inst->operands[k]) : NULL;
     own[k] = now && hl_shape_is_array(now) && hl_shape_is_array(old.at[k])
                  ? hl_shape_with_layout(s->m->shapes, now, old.at[k]->layout)
                  : old.at[k];
@@ -104,8 +105,7 @@ static void set_attrs(Shrink *s, HlInst *inst, const HlShape *shape) {
 
 static bool set_constant(Shrink *s, HlInst *inst, const HlShape *shape) {
   const HlLiteral *old = hl_constant(inst);
-  HlLiteral *now =
-      old && hl_shape_is_array(shape) ? reduce_leading(s->cx, old, shape) : NULL;
+  HlLiteral *now = old && hl_shape_is_array(shape) ? reduce_leading(s->cx, old, shape) : NULL;
   if (!now)
     return false;
   hl_set_attr(inst, &(HlAttr){.key = HL_A_VALUE, .ptr = now});
@@ -173,8 +173,8 @@ static bool replace_operands(Shrink *s, HlInst *inst, const HlShape *const *was)
     HlInst *operand = inst->operands[k];
     if (operand->shape == was[k])
       continue;
-    const HlSym *name = hl_fresh_name(
-        s->m, hl_arena_printf(s->plan.arena, "%s.whole", operand->name->text));
+    const HlSym *name =
+        hl_fresh_name(s->m, hl_arena_printf(s->plan.arena, "%s.whole", operand->name->text));
     HlInst *by = stand_in(s, inst->comp, was[k], name);
     if (!by)
       return false;
@@ -214,7 +214,7 @@ static bool apply(Shrink *s) {
     HlInst *inst = list.at[k].inst;
     if (p->broken[inst->serial])
       ok = sizes_changes(p, inst) ? replace_result(s, inst)
-                                 : replace_operands(s, inst, list.at[k].was);
+                                  : replace_operands(s, inst, list.at[k].was);
   }
   vec_free(&list);
   return ok;
@@ -314,11 +314,8 @@ static int list_wishes(Reducer *r, bool strict, Wish **out) {
 }
 
 static bool try_wishes(Reducer *r, Wish *wishes, int n) {
-  Move move = {.phase = "dimensions",
-               .n = n,
-               .things = wishes,
-               .make = with_dims,
-               .any_size = true};
+  Move move = {
+      .phase = "dimensions", .n = n, .things = wishes, .make = with_dims, .any_size = true};
   return reduce_try(r, &move);
 }
 

@@ -20,9 +20,8 @@ static int array_slots(const HlShape *shape) {
 
 // Windows of convolutions are as large as what they convolve with.
 static int window_slots(const HlInst *inst) {
-  return inst->op == HL_OP_REDUCE_WINDOW || inst->op == HL_OP_SELECT_AND_SCATTER
-             ? hl_window(inst).n
-             : 0;
+  return inst->op == HL_OP_REDUCE_WINDOW || inst->op == HL_OP_SELECT_AND_SCATTER ? hl_window(inst).n
+                                                                                 : 0;
 }
 
 int sizes_slots(const HlInst *inst) {
@@ -177,9 +176,8 @@ bool sizes_same(Sizes *p, int a, int b) {
 }
 
 static int tensor_slot(const Sizes *p, const HlInst *inst, int tensor) {
-  return tensor < (int)inst->n_operands
-             ? sizes_operand_slot(p, inst, tensor)
-             : sizes_leaf_slot(p, inst, tensor - (int)inst->n_operands);
+  return tensor < (int)inst->n_operands ? sizes_operand_slot(p, inst, tensor)
+                                        : sizes_leaf_slot(p, inst, tensor - (int)inst->n_operands);
 }
 
 static int64_t product(const Local *l, const HlDimFactors *dim, bool now) {
@@ -327,8 +325,8 @@ void sizes_break(Sizes *p, const HlInst *inst) {
 // What is sure: the factors, and what hands values on.
 static bool follow(Sizes *p, HlInst *inst) {
   Local *l = local_of(p, inst);
-  if (l->known && (!take_sizes(p, inst, l, false) || !take_sizes(p, inst, l, true) ||
-                   !give_sizes(p, inst, l)))
+  if (l->known &&
+      (!take_sizes(p, inst, l, false) || !take_sizes(p, inst, l, true) || !give_sizes(p, inst, l)))
     return false;
   if (sizes_rule_is_sure((HlOp)inst->op))
     return sizes_rule((HlOp)inst->op)(p, inst, l);

@@ -11,34 +11,35 @@
 
 // What an instruction that was looked at says of the sizes around it.
 typedef struct Local {
-  bool known;               // `factors` holds
+  bool known;  // `factors` holds
   HlFactors factors;
-  int64_t *now;             // [factor] its size
-  bool *locked;             // [factor] it stays so
-  int64_t *ints;            // of a slice or a padding, as the attribute has them; else NULL
-  HlWindowDim *window;      // [dimension of the window]; else NULL
-  bool *dropped;            // [operand] of a concatenation; else NULL
+  int64_t *now;         // [factor] its size
+  bool *locked;         // [factor] it stays so
+  int64_t *ints;        // of a slice or a padding, as the attribute has them; else NULL
+  HlWindowDim *window;  // [dimension of the window]; else NULL
+  bool *dropped;        // [operand] of a concatenation; else NULL
 } Local;
 
 typedef struct Sizes {
-  HlModule *m;              // is not changed
+  HlModule *m;  // is not changed
   HlArena *arena;
-  HlMark mark;              // what lies behind it goes with sizes_forget
-  int n;                    // slots: a dimension of a leaf of a value, or of the window of a reduction over windows
-  int *base;                // [serial] the first slot
-  HlInst **owner;           // [slot]
-  int64_t *was, *size;      // [slot]
-  bool *set;                // [slot] `size` is wanted
-  Local **local;            // [serial] NULL: not looked at
+  HlMark mark;  // what lies behind it goes with sizes_forget
+  int n;  // slots: a dimension of a leaf of a value, or of the window of a reduction over windows
+  int *base;                      // [serial] the first slot
+  HlInst **owner;                 // [slot]
+  int64_t *was, *size;            // [slot]
+  bool *set;                      // [slot] `size` is wanted
+  Local **local;                  // [serial] NULL: not looked at
   bool *queued, *waits, *broken;  // [serial]
-  VEC(HlInst *) queue;      // what is to be looked at
-  VEC(HlInst *) later;      // what follows by rules of choice, once all that is sure is known
-  int n_later;              // of these have been
-  int n_deferred;           // in a row
-  VEC(int) touched;         // slots
+  VEC(HlInst *) queue;            // what is to be looked at
+  VEC(HlInst *) later;            // what follows by rules of choice, once all that is sure is known
+  int n_later;                    // of these have been
+  int n_deferred;                 // in a row
+  VEC(int) touched;               // slots
   VEC(HlInst *) visited;
   int n_broken;
-  bool strict;              // an op without a rule is broken where a size of it changes; else equal sizes of it go together
+  bool
+      strict;  // an op without a rule is broken where a size of it changes; else equal sizes of it go together
 } Sizes;
 
 // The plan in which all is as it is. Memory is the arena's and the heap's: sizes_free.
@@ -57,9 +58,9 @@ int sizes_slots(const HlInst *inst);      // how many there are of an instructio
 int sizes_all_slots(const HlInst *inst);  // and of its window, which come last
 int sizes_window_slot(const Sizes *p, const HlInst *inst);  // the first of the window's
 int sizes_leaf_slot(const Sizes *p, const HlInst *inst, int leaf);
-bool sizes_changes(const Sizes *p, const HlInst *inst);           // a size of its own
-bool sizes_changes_around(const Sizes *p, const HlInst *inst);    // of its own or of an operand
-const HlShape *sizes_shape(Sizes *p, const HlInst *inst);         // its shape, interned in the module
+bool sizes_changes(const Sizes *p, const HlInst *inst);         // a size of its own
+bool sizes_changes_around(const Sizes *p, const HlInst *inst);  // of its own or of an operand
+const HlShape *sizes_shape(Sizes *p, const HlInst *inst);       // its shape, interned in the module
 
 // What an op says beside its factors (sizes_ops.c); NULL: nothing. False: it is broken.
 typedef bool SizesFn(Sizes *p, HlInst *inst, Local *l);

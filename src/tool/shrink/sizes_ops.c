@@ -166,7 +166,8 @@ static bool of_scatter(Sizes *p, HlInst *inst, Local *l) {
       continue;
     const int to = (int)window.at[w++];
     for (int k = 0; k < n; k++)
-      if (!within(p, sizes_operand_slot(p, inst, n + 1 + k) + to, sizes_operand_slot(p, inst, 0) + d))
+      if (!within(p, sizes_operand_slot(p, inst, n + 1 + k) + to,
+                  sizes_operand_slot(p, inst, 0) + d))
         return false;
   }
   return keeps_index(p, inst, n);
