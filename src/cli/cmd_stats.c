@@ -214,6 +214,8 @@ static void report_module(Cli *cli, const char *path, const HlModule *m, bool is
     add_tables(&r->text, &s);
   if (cli_flag(cli, "--computations"))
     add_comps(&r->text, m);
+  if (r->shares.peak)
+    cli_progress(cli, "assigning buffers of module %s", m->name->text);
   cli_shares(cli, &r->shares, m, &r->text);
   if (is_jaxpr && !cli_flag(cli, "--brief"))
     cli_equations(cli, m, &r->text);
@@ -283,6 +285,8 @@ static int run(Cli *cli) {
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k].at);
+    else
+      cli_progress(cli, "reading %s", files.at[k].at);
     status = cli_worse(status, report_file(cli, &files, k, &report));
   }
   cli_progress(cli, NULL);
