@@ -81,6 +81,9 @@ bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out);
 // The same with floats of all sizes: a sign and 2^u, u uniform over the type's exponents, where the program has no
 // wishes; rarely 0, -0, 1, -1 or an infinity.
 bool hl_fake_large_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out);
+// Gives the constants whose values were elided from the text made-up ones, as parameters are given them, by the seed and each one's name:
+// passes and evaluations of the module and of copies then see the same numbers. Warns of each. False after reporting.
+bool hl_fake_elided(HlCx *cx, HlModule *m, uint64_t seed);
 
 // Whether a leaf of the entry's result holds eigen- or singular vectors, as columns or rows of its last two dimensions: known up
 // to sign (real) or phase (complex) only, and those of one value as any basis of their space.

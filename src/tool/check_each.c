@@ -240,7 +240,7 @@ static bool find_rewrite(Check *c) {
 }
 
 static bool prepare(Check *c) {
-  c->eval = (HlEvalOptions){.elided = HL_ELIDED_ZERO, .seed = c->options->seed, .no_checks = true};
+  c->eval = (HlEvalOptions){.seed = c->options->seed, .no_checks = true};
   const HlReplayOptions how = {.args = c->options->args, .seed = c->options->seed, .eval = c->eval};
   if (!hl_replay_inputs(c->cx, c->m, c->options->recorded, &how, &c->inputs))
     return false;
@@ -261,12 +261,13 @@ static bool prepare(Check *c) {
 bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEngineOptions *engine,
                    const HlCheckEachOptions *options, HlCheckEach *out) {
   *out = (HlCheckEach){.arena = hl_arena_new()};
+  HlModule *whole = hl_clone(cx, m);  // with a value for each constant
   Check c = {
-      .cx = cx, .m = m, .pipeline = pipeline, .engine = *engine, .options = options, .out = out};
-  c.copy = hl_clone(cx, m);
-  bool ok = c.copy && prepare(&c) && run(&c, (HlMaybeInt){0}, -1, 0, NULL);
+      .cx = cx, .m = whole, .pipeline = pipeline, .engine = *engine, .options = options, .out = out};
+  bool ok = whole && hl_fake_elided(cx, whole, options->seed) && (c.copy = hl_clone(cx, whole)) &&
+            prepare(&c) && run(&c, (HlMaybeInt){0}, -1, 0, NULL);
   if (ok && c.waits)
-    ok = evaluate(&c, m, c.expected);  // once more, for the reason
+    ok = evaluate(&c, whole, c.expected);  // once more, for the reason
   if (ok && c.differs) {
     out->differs = true;
     HlMismatch mismatch = out->mismatch;
@@ -276,6 +277,7 @@ bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEn
     out->leaf = leaf;
   }
   hl_module_free(c.copy);
+  hl_module_free(whole);
   unref_all(c.expected, c.devices);
   hl_replay_free(&c.inputs);
   return ok;

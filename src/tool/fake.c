@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "hilo/cost.h"
+#include "hilo/edit.h"
 #include "hilo/tool.h"
 
 static const double free_lo = -0.1, free_hi = 0.2, away = 0.02;
@@ -321,6 +322,38 @@ static bool make_args(HlCx *cx, const HlModule *m, uint64_t seed, bool large, Hl
     out[k] = NULL;
   }
   return done == n;
+}
+
+static bool fake_constant(HlCx *cx, HlInst *inst, const Need *need, uint64_t seed) {
+  HlLiteral *value = hl_literal_new(cx, inst->shape);
+  if (!value)
+    return false;
+  HlRng rng = {hl_hash_bytes(inst->name->text, inst->name->n, seed)};
+  int leaf = 0;
+  fill(value, need, false, &leaf, &rng);
+  hl_set_attr(inst, &(HlAttr){.key = HL_A_VALUE, .ptr = value});
+  hl_literal_unref(value);
+  hl_warn(cx, hl_pos(inst),
+          "the value of constant %s was elided from the text and is filled with random numbers",
+          inst->name->text);
+  return true;
+}
+
+bool hl_fake_elided(HlCx *cx, HlModule *m, uint64_t seed) {
+  HlArena *arena = hl_arena_new();
+  Fake f;
+  bool known = false, looked = false, ok = true;
+  for (HlComp *comp = m->first; ok && comp; comp = comp->next)
+    for (HlInst *inst = comp->first; ok && inst; inst = inst->next) {
+      if (inst->op != HL_OP_CONSTANT || (hl_constant(inst) && !hl_literal_is_elided(hl_constant(inst))))
+        continue;
+      if (!looked)
+        known = fake_analyse(&f, arena, m);
+      looked = true;
+      ok = fake_constant(cx, inst, known ? fake_need(&f, inst, 0) : NULL, seed);
+    }
+  hl_arena_free(arena);
+  return ok;
 }
 
 bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out) {
