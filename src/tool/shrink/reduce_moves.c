@@ -115,10 +115,13 @@ static HlModule *with_one_element(Reducer *r, const Move *move, const int *thing
 bool reduce_results(Reducer *r) {
   const HlInst *root = r->m->entry->root;
   if (root->op != HL_OP_TUPLE && hl_shape_is_tuple(root->shape)) {
+    // What runs inside may get less by that, and then all of it does; of others it only adds an instruction.
+    const bool runs = root->op == HL_OP_FUSION || hl_op_is((HlOp)root->op, HL_T_CONTROL);
     Move one = {.phase = "results",
                 .n = root->shape->rank,
                 .make = with_one_element,
-                .any_size = true,
+                .any_size = runs,
+                .as_large = true,
                 .one_by_one = true};
     return reduce_try(r, &one);
   }
