@@ -132,6 +132,11 @@ bool hl_lockstep(HlCx *cx, const HlModule *a, const HlModule *b, const HlLiteral
 void hl_lockstep_free(HlLockstep *out);
 // The pair of an instruction of the second program; NULL: it has none.
 const HlStepPair *hl_lockstep_pair(const HlLockstep *found, const HlInst *b);
+// What made an instruction's value, as far as that is seen: of a parameter of a fusion or call what is handed in, of a fusion what is
+// made inside of it.
+const HlInst *hl_lockstep_origin(const HlLockstep *found, const HlInst *b);
+// What has to be cut out for an instruction to be wrong by itself: the fusion around it, where what comes into that is not equal.
+const HlInst *hl_lockstep_whole(const HlLockstep *found, const HlInst *b);
 // How many operands of operands up from an instruction all has a partner and is equal: for hl_extract.
 int64_t hl_lockstep_height(const HlLockstep *found, const HlInst *b);
 

@@ -173,7 +173,7 @@ enum { SHOWN = 10, DEEPEST = 6 };
 static void put_reads(HlBuf *out, const HlLockstep *found, const HlStepPair *first,
                       const HlInst *inst, int depth, int *room) {
   for (uint32_t k = 0; k<inst->n_operands && * room> 0; k++) {
-    const HlInst *operand = inst->operands[k];
+    const HlInst *operand = hl_lockstep_origin(found, inst->operands[k]);
     const HlStepPair *pair = hl_lockstep_pair(found, operand);
     --*room;
     hl_buf_printf(out, "           %*sit reads (%s) ", 2 * depth, "", state(found, operand, first));
@@ -349,9 +349,10 @@ static void pair_json(HlBuf *out, const HlLockstep *found, const HlStepPair *p) 
   json_number(out, "expected", p->mismatch.expected);
   json_open(out, "reads", '[');
   for (uint32_t k = 0; k < p->b->n_operands; k++) {
+    const HlInst *from = hl_lockstep_origin(found, p->b->operands[k]);
     json_open(out, NULL, '{');
-    inst_json(out, p->b->operands[k]);
-    json_text(out, "is", state(found, p->b->operands[k], p));
+    inst_json(out, from);
+    json_text(out, "is", state(found, from, p));
     json_close(out, '}');
   }
   json_close(out, ']');
@@ -446,7 +447,8 @@ static bool extract_first(Cli *cli, const HlFile *other, Comparison *c,
   if (of->n_first == 0)
     return true;
   const HlStepPair *first = of->first[0];
-  return write_extract(cli, other, c->b.m, first->b, hl_lockstep_height(of, first->b), first->time,
+  const HlInst *whole = hl_lockstep_whole(of, first->b);
+  return write_extract(cli, other, c->b.m, whole, hl_lockstep_height(of, whole), first->time,
                        options, args_of_b(c));
 }
 

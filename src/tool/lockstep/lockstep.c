@@ -1119,8 +1119,36 @@ const HlStepPair *hl_lockstep_pair(const HlLockstep *found, const HlInst *b) {
   return NULL;
 }
 
+// Where a value comes from: of a parameter what the one caller hands in, of a fusion or call what is made inside.
+static const HlInst *one_further(const HlLockstep *found, const HlInst *b) {
+  const HlCall *call = b->comp->first_call;
+  const HlInst *from = b->op == HL_OP_GET_TUPLE_ELEMENT ? b->operands[0] : b;
+  if (b->op == HL_OP_PARAMETER && call && call == b->comp->last_call &&
+      (call->caller->op == HL_OP_FUSION || call->caller->op == HL_OP_CALL))
+    return call->caller->operands[hl_parameter_number(b)];
+  if ((from->op != HL_OP_FUSION && from->op != HL_OP_CALL) || from->n_calls != 1)
+    return NULL;
+  const HlInst *root = hl_called(from, 0)->root;
+  if (from != b)
+    root = root->op == HL_OP_TUPLE ? root->operands[hl_attr_int(b, HL_A_INDEX)] : NULL;
+  return root && !found->unseen[root->serial] ? root : NULL;
+}
+
+const HlInst *hl_lockstep_origin(const HlLockstep *found, const HlInst *b) {
+  enum { MOST = 1000 };
+  for (int k = 0; k < MOST; k++) {
+    const HlStepPair *pair = hl_lockstep_pair(found, b);
+    const bool known = pair && pair->compared > 0 && b->op != HL_OP_PARAMETER;
+    const HlInst *next = known ? NULL : one_further(found, b);
+    if (!next)
+      break;
+    b = next;
+  }
+  return b;
+}
+
 static bool is_equal(const HlLockstep *found, const HlInst *b) {
-  const HlStepPair *pair = hl_lockstep_pair(found, b);
+  const HlStepPair *pair = hl_lockstep_pair(found, hl_lockstep_origin(found, b));
   return pair && pair->compared > 0 && pair->different == 0;
 }
 
@@ -1138,6 +1166,23 @@ static int64_t height_of(const HlLockstep *found, const HlInst *b, int64_t room)
   return most;
 }
 
+static bool is_known(const HlLockstep *found, const HlInst *b) {
+  const HlInst *from = hl_lockstep_origin(found, b);
+  return hl_op_is((HlOp)from->op, HL_T_GIVEN) || is_equal(found, from);
+}
+
 int64_t hl_lockstep_height(const HlLockstep *found, const HlInst *b) {
   return height_of(found, b, HIGHEST);
+}
+
+const HlInst *hl_lockstep_whole(const HlLockstep *found, const HlInst *b) {
+  while (b->comp->is_fusion && b->comp->first_call && b->comp->first_call == b->comp->last_call) {
+    bool known = true;
+    for (int k = 0; k < b->comp->n_params; k++)
+      known &= is_known(found, b->comp->params[k]);
+    if (known)
+      break;
+    b = b->comp->first_call->caller;
+  }
+  return b;
 }

@@ -490,7 +490,8 @@ static bool is_known(Bisect *b) {
   HlBuf why = {0};
   outcome_print(&o->why, &why);
   if (b->out->end == HL_BISECT_FINE)
-    hl_error_kind(b->cx, o->why.end == CHILD_EXITED ? (HlErrorKind)o->why.status : HL_LIMIT, (HlPos){0},
+    hl_error_kind(b->cx, o->why.end == CHILD_EXITED ? (HlErrorKind)o->why.status : HL_LIMIT,
+                  (HlPos){0},
                   "nothing was found, but of %lld of the %lld runs nothing is known (%s)",
                   (long long)o->unknown, (long long)o->runs, why.at);
   else

@@ -301,15 +301,15 @@ static bool run_phase(Reducer *r, bool (*phase)(Reducer *)) {
 
 static bool is_left_out(const Reducer *r, bool (*phase)(Reducer *)) {
   return (phase == reduce_types && r->options->keep_types) ||
-         ((phase == reduce_sizes || phase == reduce_dims || phase == reduce_ranks) && r->options->keep_sizes);
+         ((phase == reduce_sizes || phase == reduce_dims || phase == reduce_ranks) &&
+          r->options->keep_sizes);
 }
 
 static void run_rounds(Reducer *r) {
-  static bool (*const phases[])(Reducer *) = {reduce_results,   reduce_entry,    reduce_cut,
-                                              reduce_results,   reduce_zeros,    reduce_inline,
-                                              reduce_cut,       reduce_operands, reduce_effects,
-                                              reduce_constants, reduce_sizes,    reduce_dims,
-                                              reduce_types,     reduce_ranks,    reduce_others};
+  static bool (*const phases[])(Reducer *) = {
+      reduce_results, reduce_entry, reduce_cut,      reduce_results, reduce_zeros,
+      reduce_inline,  reduce_cut,   reduce_operands, reduce_effects, reduce_constants,
+      reduce_sizes,   reduce_dims,  reduce_types,    reduce_ranks,   reduce_others};
   for (int round = 0; round < MOST_ROUNDS && fails_still(r); round++) {
     const int64_t before = size_of_best(r);
     bool changed = false;
