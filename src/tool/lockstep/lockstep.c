@@ -519,6 +519,10 @@ static void join_devices(Lockstep *l) {
 // What no argument has a part in: constants that differ are most often the same program in other words, such as a quotient
 // that became a product. They are no place to begin with, unless there is no other.
 static bool is_fixed(const HlInst *inst, int depth) {
+  const HlCall *call = inst->comp->first_call;
+  if (inst->op == HL_OP_PARAMETER && call && call == inst->comp->last_call && depth > 0 &&
+      call->caller->op == HL_OP_FUSION)
+    return is_fixed(call->caller->operands[hl_parameter_number(inst)], depth - 1);
   if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_IOTA)
     return true;
   if (inst->n_operands == 0 || inst->n_calls > 0 || depth == 0)
