@@ -179,7 +179,7 @@ static bool is_kept(const Search *s, int place) {
 // Each place alone, on top of those that are kept.
 static bool try_each(Search *s, int n_places, Try *tries, int *n) {
   *n = 0;
-  for (int k = 0; k < n_places && s->tries < MOST_TRIES; k++) {
+  for (int k = 0; k < n_places && s->tries < MOST_TRIES && hl_now() < s->c->deadline; k++) {
     double seconds;
     if (is_kept(s, k))
       continue;

@@ -12,6 +12,7 @@
 #include "hilo/cost.h"
 #include "hilo/env.h"
 #include "rewrite/egraph/candidates.h"
+#include "rewrite/egraph/rules.h"
 
 // --- Compiling, pricing --------------------------------------------------------------------------------------
 
@@ -180,6 +181,9 @@ static bool take_any(Candidates *c) {
   return eg_emit(eg, &choice);
 }
 
+// What a program must gain over the module as it was, if it is not measured: less than this prices cannot tell apart.
+static const double CLEAR_GAIN = 0.01, CLEARLY_LESS = 0.03;
+
 // By time; where that is the same, since what is computed hides behind what is moved, by how much is computed: that is better for a
 // machine that hides less.
 static bool is_better(const Candidates *c, const HlEgraphCandidate *a, int best) {
@@ -188,8 +192,9 @@ static bool is_better(const Candidates *c, const HlEgraphCandidate *a, int best)
   const double least = c->options->least_gain;
   if (c->options->measure || (best == 0 && least > 0))
     return a->seconds < b->seconds * (best == 0 ? 1 - least : 1);
-  return a->seconds < b->seconds * (1 - same) ||
-         (a->seconds <= b->seconds * (1 + same) && a->work < b->work * (1 - same));
+  const double gain = best == 0 ? CLEAR_GAIN : same, less = best == 0 ? CLEARLY_LESS : same;
+  return a->seconds < b->seconds * (1 - gain) ||
+         (a->seconds <= b->seconds * (1 + same) && a->work < b->work * (1 - less));
 }
 
 // Puts a candidate into the module.
@@ -257,6 +262,42 @@ static bool confirm(Candidates *c, int *best) {
   return ok;
 }
 
+// Groups of values that are computed at once, one group after the other on top of the program `of`, as long as it gets faster:
+// what they gain beside each other is for measurements to say.
+static bool add_groups(Candidates *c, int of, double *prices) {
+  HlEgraph *eg = c->eg;
+  Variant now = c->variant[of];
+  if (eg->groups.n == 0 || c->report->n_candidates == EG_MOST_CANDIDATES)
+    return true;
+  now.choice = now.choice.node ? (Choice){.node = hl_arena_copy(c->arena, now.choice.node, sizeof *now.choice.node * (size_t)eg->classes.n)}
+                               : eg_original(eg, c->arena, prices);
+  HlEgraphCandidate best = {.how = "side by side", .seconds = c->report->candidate[of].seconds};
+  bool ok = true, any = false;
+  for (int k = 0; ok && k < eg->groups.n && hl_now() < c->deadline; k++) {
+    const Group *group = &eg->groups.at[k];
+    uint32_t undo[EG_MOST_SIDE_BY_SIDE];
+    HlEgraphCandidate next = {.how = best.how};
+    if (!eg_take_group(eg, group, now.choice.node, undo))
+      continue;
+    next.price = eg_price_of(eg, c->arena, prices, now.choice.node, group->region);
+    const HlEditMark mark = hl_mark(eg->module);
+    if (next.price < INFINITY)
+      ok = eg_emit(eg, &now.choice) && price(c, &now, &next);
+    hl_undo(eg->module, mark);
+    if (ok && next.price < INFINITY && next.seconds < best.seconds * (1 - c->options->least_gain)) {
+      best = next;
+      any = true;
+    } else {
+      eg_leave_group(eg, group, now.choice.node, undo);
+    }
+  }
+  if (ok && any) {
+    c->variant[c->report->n_candidates] = now;
+    *new_candidate(c, best.how, best.price) = best;
+  }
+  return ok;
+}
+
 // The best one with values kept apart.
 static bool add_apart(Candidates *c, int of) {
   HlCx *cx = c->eg->cx;
@@ -283,11 +324,14 @@ static bool add_apart(Candidates *c, int of) {
 }
 
 // What comes after programs have been taken out.
-static bool add_more(Candidates *c, int *best) {
+static bool add_more(Candidates *c, double *prices, int *best) {
   if (c->options->extract != HL_EXTRACT_ALL || !c->options->passes ||
       (!*c->pipeline && !c->options->measure))
     return true;
   if (!add_all_loops(c, *best))
+    return false;
+  *best = best_of(c);
+  if (c->options->measure && !add_groups(c, *best, prices))
     return false;
   *best = best_of(c);
   if (c->options->measure && !add_apart(c, *best))
@@ -322,7 +366,7 @@ bool eg_choose(Candidates *c, const Variant **out) {
   for (int k = 0; k < report->n_candidates && !*c->pipeline && !c->options->measure; k++)
     report->candidate[k].seconds = report->candidate[k].price;
   int best = best_of(c);
-  ok = ok && add_more(c, &best) && (best == 0 || !c->options->measure || confirm(c, &best));
+  ok = ok && add_more(c, prices, &best) && (best == 0 || !c->options->measure || confirm(c, &best));
   report->candidate[best].taken = true;
   *out = &c->variant[best];
   return ok && put(c, best);

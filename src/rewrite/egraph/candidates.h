@@ -7,7 +7,7 @@
 
 #include "rewrite/egraph/egraph.h"
 
-enum { EG_MOST_CANDIDATES = 12 };
+enum { EG_MOST_CANDIDATES = 14 };
 
 // What is done to a program that was taken out, before it is compiled.
 enum {
@@ -30,6 +30,7 @@ typedef struct Candidates {
   const HlTarget *target;
   const char *pipeline;  // "": none
   HlEgraphReport *report;
+  double deadline;  // of looking for programs by measuring
   Variant variant[EG_MOST_CANDIDATES];
   uint64_t hash[EG_MOST_CANDIDATES];
 } Candidates;
