@@ -152,11 +152,13 @@ static bool measure_with(Search *s, int extra, bool only_new, double *seconds) {
     places[n++] = s->kept.at[k];
   if (extra >= 0)
     places[n++] = extra;
-  bool ok = copy && eg_keep_apart(cx, copy, n, places);
+  const Candidates *c = s->c;
+  bool ok = copy && eg_keep_apart(cx, copy, n, places) &&
+            eg_run_passes(cx, c->options, c->target, copy, c->pipeline);
   *seconds = INFINITY;
   const uint64_t hash = ok && only_new ? compiled_hash(s, copy) : 0;
   if (ok && (hash == 0 || !is_seen(s, hash))) {
-    *seconds = s->c->options->measure(s->c->options->user, copy);
+    *seconds = c->options->measure(c->options->user, copy);
     s->tries++;
     ok = *seconds >= 0 || hl_error_kind(cx, HL_FAILED, (HlPos){0}, "a program cannot be measured");
   }
@@ -217,10 +219,10 @@ bool eg_find_apart(const Candidates *c, const HlModule *m, Variant *out, double 
   const int n_places = copy ? eg_count_places(copy) : 0;
   hl_module_free(copy);
   Try *tries = HL_ARRAY(s.arena, Try, n_places + 1);
-  double alone;
-  bool ok = copy && measure_with(&s, -1, true, &alone);
-  s.seconds = ok ? fmin(s.seconds, alone) : s.seconds;
-  for (int round = 0; ok && round < MOST_ROUNDS; round++) {
+  double alone = INFINITY;
+  bool ok = copy && (hl_now() > c->deadline || measure_with(&s, -1, true, &alone));
+  s.seconds = fmin(s.seconds, alone);
+  for (int round = 0; ok && round < MOST_ROUNDS && hl_now() < c->deadline; round++) {
     const double before = s.seconds;
     int n;
     ok = try_each(&s, n_places, tries, &n);
