@@ -226,7 +226,7 @@ bool eg_find_apart(const Candidates *c, const HlModule *m, Variant *out, double 
     const double before = s.seconds;
     int n;
     ok = try_each(&s, n_places, tries, &n);
-    for (int k = 0; ok && k < n; k++)
+    for (int k = 0; ok && k < n && hl_now() < c->deadline; k++)
       ok = add_if_better(&s, tries[k].place);
     if (!(s.seconds < before * (1 - WORTH_ANOTHER_ROUND)))
       break;

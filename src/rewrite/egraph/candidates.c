@@ -323,6 +323,8 @@ static bool add_apart(Candidates *c, int of) {
   return ok;
 }
 
+static const double USUAL_MEASURING = 60;
+
 // What comes after programs have been taken out.
 static bool add_more(Candidates *c, double *prices, int *best) {
   if (c->options->extract != HL_EXTRACT_ALL || !c->options->passes ||
@@ -330,6 +332,8 @@ static bool add_more(Candidates *c, double *prices, int *best) {
     return true;
   if (!add_all_loops(c, *best))
     return false;
+  c->deadline =
+      hl_now() + (c->options->measuring.given ? c->options->measuring.value : USUAL_MEASURING);
   *best = best_of(c);
   if (c->options->measure && !add_groups(c, *best, prices))
     return false;

@@ -7,7 +7,7 @@
 #include "rewrite/egraph/candidates.h"
 
 enum { USUAL_NODES = 100000, USUAL_ITERATIONS = 12 };
-static const double USUAL_SECONDS = 10, USUAL_MEASURING = 60;
+static const double USUAL_SECONDS = 10;
 
 #define ALGEBRA "enable_dot_strength_reduction=false run_to_fixed_point=false"
 static const char cpu_rules[] =
@@ -142,8 +142,7 @@ static bool work(HlEgraph *eg, HlModule *m, const HlEgraphOptions *o, HlArena *a
                     .options = o,
                     .target = rules.target,
                     .pipeline = o->passes ? pipeline_of(o) : "",
-                    .report = report,
-                    .deadline = hl_now() + (o->measuring.given ? o->measuring.value : USUAL_MEASURING)};
+                    .report = report};
   return eg_choose(c, best);
 }
 
