@@ -132,17 +132,6 @@ static bool is_seen(Search *s, uint64_t hash) {
   return false;
 }
 
-// What the program is once it is compiled. 0: it cannot be told.
-static uint64_t compiled_hash(const Search *s, const HlModule *m) {
-  const Candidates *c = s->c;
-  HlModule *copy = hl_clone(c->eg->cx, m);
-  const bool ok = copy && c->options->passes && c->target->kind == HL_TARGET_CPU &&
-                  eg_run_passes(c->eg->cx, c->options, c->target, copy, "cpu-native");
-  const uint64_t hash = ok ? hl_graph_hash(copy) : 0;
-  hl_module_free(copy);
-  return hash;
-}
-
 // Infinite: what comes out was measured before (if `only_new`). False after reporting.
 static bool measure_with(Search *s, int extra, bool only_new, double *seconds) {
   HlCx *cx = s->c->eg->cx;
@@ -156,7 +145,7 @@ static bool measure_with(Search *s, int extra, bool only_new, double *seconds) {
   bool ok = copy && eg_keep_apart(cx, copy, n, places) &&
             eg_run_passes(cx, c->options, c->target, copy, c->pipeline);
   *seconds = INFINITY;
-  const uint64_t hash = ok && only_new ? compiled_hash(s, copy) : 0;
+  const uint64_t hash = ok && only_new ? eg_compiled_hash(c, copy) : 0;
   if (ok && (hash == 0 || !is_seen(s, hash))) {
     *seconds = c->options->measure(c->options->user, copy);
     s->tries++;

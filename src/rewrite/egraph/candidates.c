@@ -98,14 +98,28 @@ bool eg_finish(HlCx *cx, const HlEgraphOptions *o, const HlTarget *target, HlMod
          (variant->n_apart == 0 || eg_keep_apart(cx, m, variant->n_apart, variant->apart));
 }
 
-// Compiles a copy of the module as it is and prices what comes out.
-static bool price(const Candidates *c, const Variant *variant, HlEgraphCandidate *out) {
+uint64_t eg_compiled_hash(const Candidates *c, const HlModule *m) {
+  HlModule *copy = hl_clone(c->eg->cx, m);
+  const bool ok = copy && c->options->passes && c->target->kind == HL_TARGET_CPU &&
+                  eg_run_passes(c->eg->cx, c->options, c->target, copy, "cpu-native");
+  const uint64_t hash = ok ? hl_graph_hash(copy) : 0;
+  hl_module_free(copy);
+  return hash;
+}
+
+// Compiles a copy of the module as it is and prices what comes out. What is compiled to the same as the module as it was takes as long.
+static bool price(Candidates *c, const Variant *variant, HlEgraphCandidate *out) {
   HlCx *cx = c->eg->cx;
   HlModule *copy = hl_clone(cx, c->eg->module);
   bool ok = copy && eg_finish(cx, c->options, c->target, copy, variant, NULL) &&
             eg_run_passes(cx, c->options, c->target, copy, c->pipeline);
   if (ok)
     measure(c, copy, out);
+  const uint64_t hash = ok && c->options->measure ? eg_compiled_hash(c, copy) : 0;
+  if (c->report->n_candidates <= 1)
+    c->compiled = hash;
+  else if (hash != 0 && hash == c->compiled)
+    out->seconds = c->report->candidate[0].seconds;
   if (ok && !(out->seconds >= 0))
     ok = hl_error_kind(cx, HL_FAILED, (HlPos){0}, "the program '%s' cannot be measured", out->how);
   hl_module_free(copy);
@@ -243,11 +257,12 @@ static int best_of(const Candidates *c) {
 }
 
 // What a measurement has chosen is measured again, in turns with the program as it was: what does not gain as much as it must then, too,
-// was chosen by chance.
+// or loses more than one turn, was chosen by chance.
 static bool confirm(Candidates *c, int *best) {
   enum { TURNS = 5 };
   HlEgraph *eg = c->eg;
-  double least[2] = {INFINITY, INFINITY};
+  double least[2] = {INFINITY, INFINITY}, before = INFINITY;
+  int won = 0;
   bool ok = true;
   for (int k = 0; ok && k < 2 * TURNS; k++) {
     const int side = k % 2;
@@ -256,8 +271,10 @@ static bool confirm(Candidates *c, int *best) {
     ok = (side == 0 || put(c, *best)) && price(c, &c->variant[side ? *best : 0], &again);
     hl_undo(eg->module, mark);
     least[side] = fmin(least[side], again.seconds);
+    won += side && again.seconds < before;
+    before = again.seconds;
   }
-  if (ok && !(least[1] < least[0] * (1 - c->options->least_gain)))
+  if (ok && !(least[1] < least[0] * (1 - c->options->least_gain) && won >= TURNS - 1))
     *best = 0;
   return ok;
 }

@@ -30,6 +30,7 @@ typedef struct Candidates {
   const HlTarget *target;
   const char *pipeline;  // "": none
   HlEgraphReport *report;
+  uint64_t compiled;  // eg_compiled_hash of the module as it was
   double deadline;  // of looking for programs by measuring
   Variant variant[EG_MOST_CANDIDATES];
   uint64_t hash[EG_MOST_CANDIDATES];
@@ -42,6 +43,9 @@ bool eg_finish(HlCx *cx, const HlEgraphOptions *o, const HlTarget *target, HlMod
                const Variant *variant, int *news);
 bool eg_run_passes(HlCx *cx, const HlEgraphOptions *o, const HlTarget *target, HlModule *m,
                    const char *passes);
+
+// What a program is once it is compiled. 0: that is not known.
+uint64_t eg_compiled_hash(const Candidates *c, const HlModule *m);
 
 // How many places there are: numbers 0 to n-1 mean the same in every module that was made alike.
 int eg_count_places(HlModule *m);
