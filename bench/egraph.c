@@ -238,6 +238,7 @@ static bool run_both(HlCx *cx, HlArena *arena, const char *path, const char *arg
                                    .pipeline = by_price ? NULL : "",
                                    .measure = by_price ? NULL : measure,
                                    .least_gain = by_price ? 0 : 0.02,
+                                   .measuring = {true, 300},
                                    .user = &with};
   bool ok = session && hl_load(cx, path, NULL, &file) && file.n > 0 &&
             hl_replay_inputs(cx, file.modules[0], &file.recorded, &how, &inputs) &&
