@@ -28,7 +28,7 @@ typedef struct HlBisection {
   // Of Hilo's passes: the first rewrite with which it is bad. rule NULL: none alone makes it so, or there are none.
   HlRewrite rewrite;
   int64_t fuel;                // with so many rewrites in all it is, with one less it is not
-  const char *how;             // how the run that was bad ended, in words
+  const char *how;             // how the run that was bad ended, in words; FINE: why that says little; NULL: it does not
   // XLA: whether what it makes with the pass left out (--xla_disable_hlo_passes) is bad still; USUAL: not asked.
   HlSwitch bad_without;
   const char *good, *bad;      // files with the states before and after; NULL: not asked for

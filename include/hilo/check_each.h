@@ -24,6 +24,7 @@ typedef struct HlCheckEach {
   int evaluations;
   const char *judged_after;    // the pass after which it could first be evaluated; NULL: it could at once
   const char *redrawn_by;      // the last pass that replaced an rng: results count anew from there; NULL: none
+  int results, silent;         // leaves of the results in all; of these with no finite value (hl_is_silent), which were not judged
   bool broke;                  // the rule that was to be broken made a result
   bool differs;                // else every pass kept the results
   HlStep step;                 // the first pass after which a result differs

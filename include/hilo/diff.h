@@ -89,6 +89,7 @@ typedef struct HlDiff {
   int64_t count[HL_DIFF_VERDICTS];   // of rows
   int64_t what[HL_DIFF_WHATS];       // of rows, by bit
   int64_t n_a, n_b;            // instructions
+  int64_t n_elided;            // pairs of constants that are elided on either side, {...}: whether their values are equal nobody knows
   const char *const *header;   // differences of the headers, a line each
   int n_header;
   // Names that differ between partners.

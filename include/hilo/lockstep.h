@@ -93,11 +93,14 @@ typedef struct HlLockstep {
   int devices, n_results;      // results: leaves of one device's
   HlMismatch *result;          // [devices * n_results]
   bool results_equal;
+  int n_silent;                // results that are equal and have no finite value (hl_is_silent), of which that says nothing
   int64_t n_a, n_b;            // instructions that give arrays
   int64_t n_compared;          // values that were
+  int64_t n_silent_values;     // of these: equal, and no finite one
   int64_t n_alone;             // values of the second program's paired instructions without one to compare with: it runs more often
   int64_t n_too_large;         // values that were not compared, since one instruction's took more than `memory`
   int64_t n_unseen;            // instructions of the second program that ran inside of kernels
+  int64_t n_not_run;           // pairs whose second instruction gave no value: of branches not taken
   const bool *unseen;          // [serial] which
   // The second program is for one device of several, and the first for whole arrays. What it makes is compared with the device's
   // part: as the shardings say that flow through the first program, or else in another way in which one of its arrays is cut.
@@ -129,6 +132,11 @@ bool hl_lockstep(HlCx *cx, const HlModule *a, const HlModule *b, const HlLiteral
 void hl_lockstep_free(HlLockstep *out);
 // The pair of an instruction of the second program; NULL: it has none.
 const HlStepPair *hl_lockstep_pair(const HlLockstep *found, const HlInst *b);
+// What made an instruction's value, as far as that is seen: of a parameter of a fusion or call what is handed in, of a fusion what is
+// made inside of it.
+const HlInst *hl_lockstep_origin(const HlLockstep *found, const HlInst *b);
+// What has to be cut out for an instruction to be wrong by itself: the fusion around it, where what comes into that is not equal.
+const HlInst *hl_lockstep_whole(const HlLockstep *found, const HlInst *b);
 // How many operands of operands up from an instruction all has a partner and is equal: for hl_extract.
 int64_t hl_lockstep_height(const HlLockstep *found, const HlInst *b);
 

@@ -15,6 +15,7 @@ typedef struct HlReplayOptions {
   const HlExported *exported;  // the program is one of jax.export's: args are the function's, some of which it may not take
   const char *expect;          // .npz with r0, r1, ...; NULL: what a snapshot recorded
   const char *save;            // .npz to write the results to; NULL: nowhere
+  const char *save_args;       // .npz to write the arguments to, as args has them; NULL: nowhere
   HlMaybeFloat tolerance;      // of HlCompareOptions
   uint64_t seed;               // of made-up inputs
   int iterations;              // timed runs after the first

@@ -81,6 +81,9 @@ bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out);
 // The same with floats of all sizes: a sign and 2^u, u uniform over the type's exponents, where the program has no
 // wishes; rarely 0, -0, 1, -1 or an infinity.
 bool hl_fake_large_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out);
+// Gives the constants whose values were elided from the text made-up ones, as parameters are given them, by the seed and each one's name:
+// passes and evaluations of the module and of copies then see the same numbers. Warns of each. False after reporting.
+bool hl_fake_elided(HlCx *cx, HlModule *m, uint64_t seed);
 
 // Whether a leaf of the entry's result holds eigen- or singular vectors, as columns or rows of its last two dimensions: known up
 // to sign (real) or phase (complex) only, and those of one value as any basis of their space.
@@ -116,6 +119,11 @@ typedef struct HlMismatch {
 // Compares flattened results leaf by leaf into out[n]. True if all are equal within the bounds.
 bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral *const *expected,
                 const HlCompareOptions *options, HlMismatch *out);
+// How many elements are nan or infinite (of complex numbers: in either part); none of integers, predicates and tokens. Of results that
+// are nothing else on both sides "equal" says nothing: whatever went wrong before shows no more.
+int64_t hl_count_not_finite(const HlLiteral *array);
+// Whether there are elements, and no finite one.
+bool hl_is_silent(const HlLiteral *array);
 // Appends when an element differs, in words: by a tolerance, or by XLA's rule where none is given.
 void hl_compare_rule(HlMaybeFloat tolerance, HlBuf *out);
 

@@ -75,6 +75,7 @@ typedef struct HlValidateOptions {
 typedef struct HlValidated {
   int inputs;                  // that were tried
   bool equal;
+  int results, silent;         // of one input; of these with no finite value on any (hl_is_silent), of which equality says nothing
   int input, leaf;             // the first that differs, -1 if none
   HlMismatch mismatch;
 } HlValidated;

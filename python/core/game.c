@@ -559,6 +559,7 @@ static bool run_validate(Job *job) {
   json_open(&job->out, NULL, '{');
   json_bool(&job->out, "equal", v.equal);
   json_int(&job->out, "inputs", v.inputs);
+  json_int(&job->out, "silent", v.silent);
   json_int(&job->out, "input", v.input);
   json_int(&job->out, "leaf", v.leaf);
   env_double_json(&job->out, "expected", v.mismatch.expected);

@@ -541,8 +541,8 @@ def replay(path: Union[str, os.PathLike[str]], module: Union[Module, Source, Non
 
 
 def validate(before: Union[Module, Source], after: Union[Module, Source], *, inputs: int = 3, seed: int = 0) -> dict[str, Any]:
-  """Whether all results of both are the same on several inputs, by the interpreter: {"equal", "inputs", "input", "leaf",
-  "expected", "actual"}."""
+  """Whether all results of both are the same on several inputs, by the interpreter: {"equal", "inputs", "silent", "input",
+  "leaf", "expected", "actual"}. Of `silent` results no input gave a finite value: that they are equal says nothing."""
   a, b = as_module(before), as_module(after)  # which must live as long as the call
   options = {"inputs": _core.whole(inputs, "inputs", 1), "seed": _core.whole(seed, "seed", *_SEED)}
   with _core.Call() as call:

@@ -5,6 +5,7 @@
 #include "cli/mlir.h"
 #include "cli/select.h"
 #include "hilo/diff.h"
+#include "hilo/tool.h"
 
 static bool find_options(Cli *cli, const Form *form, HlTextOptions *out) {
   *out = (HlTextOptions){0};
@@ -24,7 +25,8 @@ static bool is_mhlo(const Form *form) {
 // Whether MLIR goes to the output without becoming HLO on the way.
 static bool stays_mlir(const Cli *cli, const Form *form) {
   bool is_asked_for_more =
-      cli_value(cli, "--arg-shapes") || cli_value(cli, "--entry") || cli_flag(cli, "--normalize");
+      cli_value(cli, "--arg-shapes") || cli_value(cli, "--entry") ||
+      cli_value(cli, "--elided") || cli_flag(cli, "--normalize");
   return !is_asked_for_more &&
          (form->kind == FORM_ARTIFACT || strcmp(form->name, "stablehlo") == 0 || is_mhlo(form));
 }
@@ -55,6 +57,16 @@ static bool normalize(Cli *cli, HlFile *file, HlTextOptions *options) {
   return true;
 }
 
+// Gives constants {...} made-up values, as far as that is asked for.
+static bool fill_elided(Cli *cli, HlFile *file) {
+  int64_t seed = 42;
+  const char *how = cli_value(cli, "--elided");
+  bool ok = cli_integer(cli, "--seed", 0, INT64_MAX, &seed);
+  for (int k = 0; ok && how && strcmp(how, "random") == 0 && k < file->n; k++)
+    ok = hl_fake_elided(cli->cx, file->modules[k], (uint64_t)seed);
+  return ok;
+}
+
 static int convert(Cli *cli, const Form *form, HlTextOptions *options) {
   HlFile file;
   HlBuf out = {0};
@@ -62,7 +74,7 @@ static int convert(Cli *cli, const Form *form, HlTextOptions *options) {
   how.trees_only = stays_mlir(cli, form);
   how.structure = false;  // what can be read can be written
   if (!hl_load(cli->cx, cli->files[0], &how, &file) || !lower_other(cli, form, &file) ||
-      !normalize(cli, &file, options)) {
+      !fill_elided(cli, &file) || !normalize(cli, &file, options)) {
     hl_file_free(&file);
     return cli_flush(cli);
   }
@@ -78,6 +90,9 @@ static int convert(Cli *cli, const Form *form, HlTextOptions *options) {
 static int run(Cli *cli) {
   const Form *form;
   HlTextOptions options;
+  const char *elided = cli_value(cli, "--elided");
+  if (elided && strcmp(elided, "random") != 0 && strcmp(elided, "keep") != 0)
+    return cli_usage(cli, "unknown --elided '%s': keep or random", elided);
   if (cli->n_files != 1)
     return cli_usage(cli, cli->n_files == 0 ? "no file given" : "more than one file given");
   if (!cli_find_form(cli, NULL, &form) || !find_options(cli, form, &options) ||
@@ -97,6 +112,8 @@ static const CliOption options[] = {
      "names), fingerprint or module-fingerprint (the same for programs that differ in names only); "
      "of MLIR: default, generic"},
     {"--large-constants", NULL, "print constants of more than ten elements in full"},
+    {"--elided", "HOW", "constants {...}: keep (as they are, the default), random (made-up values, so that other versions of the program can be compared with it; with --large-constants they stand in text)"},
+    {"--seed", "N", "of made-up values (42)"},
     {"--normalize", NULL,
      "names, order and computations in one form, without metadata: programs that are equal but for these become the same "
      "text"},

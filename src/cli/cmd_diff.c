@@ -21,7 +21,7 @@ typedef struct Run {
   const char *out;    // -o
   CliFiles files;
   int status;
-  int64_t equal, renamed, different, alone;
+  int64_t equal, renamed, different, alone, elided, unread;
 } Run;
 
 static bool is_directory(const char *path) {
@@ -45,6 +45,7 @@ static void count(Run *r, const HlDiff *diff) {
   r->equal += equal;
   r->renamed += equal && strcmp(hl_diff_headline(diff), "equal") != 0;
   r->different += !equal;
+  r->elided += equal && diff->n_elided > 0;
   r->status = cli_worse(r->status, equal ? CLI_OK : CLI_DIFFERENT);
 }
 
@@ -72,9 +73,10 @@ static void put_line(const Run *r, const HlDiff *diff, const HlDiffShow *show, H
                     hl_verdict_text((HlVerdict)k));
       between = ", ";
     }
-  hl_buf_puts(out, strcmp(between, ", ") == 0           ? ")\n"
-                   : diff->equal || diff->n_header == 0 ? "\n"
-                                                        : " (header)\n");
+  hl_buf_puts(out, strcmp(between, ", ") == 0           ? ")"
+                   : diff->equal || diff->n_header == 0 ? ""
+                                                        : " (header)");
+  hl_buf_puts(out, diff->n_elided ? ", but for constants that are elided: NOT KNOWN\n" : "\n");
 }
 
 static void report(Run *r, const HlDiff *diff, const HlDiffShow *show) {
@@ -193,6 +195,7 @@ static void compare_files(Run *r, const char *path_a, const char *path_b, const 
 
 // The context says why.
 static void say_unread(Run *r, const char *path) {
+  r->unread++;
   begin(r, path, NULL);
   end(r);
 }
@@ -240,6 +243,7 @@ static void compare_paths(Run *r, int a, int b) {
   } else if (skipped_a && is_module(r, b)) {
     say_alone(r, NULL, path_b);
   } else if (!skipped_a && !skipped_b) {
+    r->unread++;
     begin(r, path_a, path_b);
     end(r);
   }
@@ -332,9 +336,14 @@ static void put_total(const Run *r, const char *of) {
          r->equal + r->different == 1 ? "" : "s", r->equal);
   if (r->renamed)
     printf(" (%" PRId64 " but for names or order)", r->renamed);
+  if (r->elided)
+    printf(" (of %" PRId64 " as far as constants are not elided)", r->elided);
   printf(", %" PRId64 " different", r->different);
   if (r->alone)
     printf(", %" PRId64 " on one side only", r->alone);
+  if (r->unread)
+    printf("; %" PRId64 " NOT COMPARED: %s not be read", r->unread,
+           r->unread == 1 ? "it could" : "they could");
   printf("\n");
 }
 

@@ -381,9 +381,12 @@ static bool check_each(Cli *cli, Plan *plan, HlModule *m, const HlRecorded *reco
     warn_unbroken(cli, m, check.broke);
   if (ok)
     cli_print_check(cli, m, &check, plan->tolerance, &plan->report);
-  if (ok && !check.differs && cli_value(cli, "--report"))
-    hl_conclude(cli->cx, (HlPos){0}, "module %s: every pass kept the results (%d evaluations)",
-            m->name->text, check.evaluations);
+  if (ok && !check.differs && cli_value(cli, "--report")) {
+    HlBuf kept = {0};
+    cli_put_kept(m, &check, &kept);
+    hl_conclude(cli->cx, (HlPos){0}, "%s", kept.at);
+    hl_buf_free(&kept);
+  }
   const bool differs = ok && check.differs;
   if (differs)
     hl_error_kind(cli->cx, HL_DIFFERS, (HlPos){0}, "pass %s changes a result of module %s",

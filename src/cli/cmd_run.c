@@ -40,6 +40,9 @@ static void report_leaf(HlBuf *out, const HlReplayLeaf *leaf) {
     return;
   }
   hl_buf_puts(out, mm->equal ? "equal" : "DIFFERENT");
+  const int64_t not_finite = hl_count_not_finite(leaf->value);
+  if (mm->equal && not_finite > 0)
+    hl_buf_printf(out, "  %" PRId64 " of %" PRId64 " are nan or infinite", not_finite, mm->n);
   if (mm->worst >= 0) {
     hl_buf_printf(out, "  largest error %.3g at ", mm->worst_abs);
     hl_shape_print_index(out, leaf->value->shape, mm->worst);
@@ -60,6 +63,14 @@ static void report_leaf(HlBuf *out, const HlReplayLeaf *leaf) {
     hl_buf_puts(out, "; no tolerance would pass\n");
 }
 
+// Results that are equal and have no finite value, of which that says nothing.
+static int count_silent(const HlReplay *r) {
+  int n = 0;
+  for (int k = 0; k < r->n_leaves; k++)
+    n += r->leaves[k].compared && r->leaves[k].mismatch.equal && hl_is_silent(r->leaves[k].value);
+  return n;
+}
+
 // How many check.* custom calls the program has.
 static int64_t count_checks(const HlModule *m) {
   int64_t n = 0;
@@ -72,6 +83,17 @@ static int64_t count_checks(const HlModule *m) {
 static void report_rule(HlMaybeFloat tolerance, HlBuf *out) {
   hl_buf_puts(out, "\n  rule   ");
   hl_compare_rule(tolerance, out);
+}
+
+static void report_equal(const HlReplay *r, HlBuf *out) {
+  const int silent = count_silent(r);
+  hl_buf_printf(out, "\n  equal: all %d result%s", r->n_compared, r->n_compared == 1 ? "" : "s");
+  if (silent > 0)
+    hl_buf_printf(out,
+                  "; but %d of them ha%s no finite value, and of such a result that says nothing: "
+                  "try other arguments (--args, --seed)",
+                  silent, silent == 1 ? "s" : "ve");
+  hl_buf_putc(out, '\n');
 }
 
 static const char *platform_name(const HlReplayOptions *options) {
@@ -108,8 +130,7 @@ static void report_text(const char *path, const HlModule *m, const HlReplay *r,
   if (r->n_compared == 0)
     hl_buf_puts(&out, checks ? "\n" : "\n  nothing to compare with: give --expect R.npz\n");
   else if (r->n_different == 0)
-    hl_buf_printf(&out, "\n  equal: all %d result%s\n", r->n_compared,
-                  r->n_compared == 1 ? "" : "s");
+    report_equal(r, &out);
   else
     hl_buf_printf(&out, "\n  DIFFERENT: %d of %d results\n", r->n_different, r->n_compared);
   if (peaks)
@@ -136,6 +157,7 @@ static void comparison_json(HlBuf *out, const HlReplayLeaf *leaf) {
   json_int(out, "elements", mm->n);
   json_int(out, "nan", mm->n_nan);
   json_int(out, "inf", mm->n_inf);
+  json_int(out, "not_finite", hl_count_not_finite(leaf->value));
   index_json(out, "first", leaf->value->shape, mm->first);
   index_json(out, "worst", leaf->value->shape, mm->worst);
   json_number(out, "worst_abs", mm->worst_abs);
@@ -177,6 +199,7 @@ static void report_json(HlBuf *out, const HlModule *m, const HlReplay *r,
     json_nothing(out, "equal");
   else
     json_bool(out, "equal", r->n_different == 0);
+  json_int(out, "silent", count_silent(r));
   json_text(out, "rule", rule.at);
   json_number(out, "first_ms", r->first_s * 1e3);
   json_number(out, "run_ms", r->best_s * 1e3);
@@ -351,12 +374,16 @@ static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *fi
 }
 
 static bool read_options(Cli *cli, HlReplayOptions *out) {
+  const char *results = cli_value(cli, "--save"), *args = cli_value(cli, "--save-args");
   int64_t iterations = 0, replicas = 0;
   int threads;
   *out = (HlReplayOptions){.tolerance.given = cli_value(cli, "--tolerance"),
                            .no_compare = cli_flag(cli, "--no-compare"),
                            .expect = cli_value(cli, "--expect"),
-                           .save = cli_value(cli, "--save")};
+                           .save = results,
+                           .save_args = args};
+  if (results && args && strcmp(results, args) == 0)
+    return cli_usage(cli, "--save and --save-args both write %s", args) == CLI_OK;
   if (!cli_number(cli, "--tolerance", &out->tolerance.value) || !cli_read_inputs(cli, out) ||
       !cli_integer(cli, "--iterations", 0, 1000000, &iterations) ||
       !cli_integer(cli, "--replicas", 1, 65536, &replicas) || !cli_read_threads(cli, &threads) ||
@@ -392,7 +419,7 @@ static bool read_platform(Cli *cli, const char *option, const char *usual, const
 }
 
 static bool check_lockstep(Cli *cli) {
-  static const char *const others[] = {"--expect", "--save", "--print", "--iterations", "--stats", "--profile"};
+  static const char *const others[] = {"--expect", "--save", "--save-args", "--print", "--iterations", "--stats", "--profile"};
   const char *mode = cli_flag(cli, "--trace") ? "--trace" : "--compare-with";
   if (cli_flag(cli, "--trace") && cli_flag(cli, "--compare-with"))
     return cli_usage(cli, "--trace and --compare-with exclude each other") == CLI_OK;
@@ -424,6 +451,15 @@ static int run_one(Cli *cli, HlSession *session, HlFile *file, HlReplayOptions *
   return CLI_USAGE;
 }
 
+// An option by which a file is written, which the next module would write again. NULL: none is given.
+static const char *written_option(Cli *cli) {
+  static const char *const all[] = {"--save", "--save-args", "--profile"};
+  for (int k = 0; k < HL_COUNT_OF(all); k++)
+    if (cli_value(cli, all[k]))
+      return all[k];
+  return NULL;
+}
+
 static int run_modules(Cli *cli, HlSession *session, HlReplayOptions *options) {
   HlFile file;
   HlLoadOptions how = cli_load_options(cli);
@@ -432,10 +468,11 @@ static int run_modules(Cli *cli, HlSession *session, HlReplayOptions *options) {
   if (!hl_load(cli->cx, cli->files[0], &how, &file))
     return CLI_OK;  // the error says more
   const bool one = cli_value(cli, "--module") || file.n == 1;
+  const char *written = one ? NULL : written_option(cli);
   int status;
-  if (!one && cli_value(cli, "--profile"))
-    status = cli_usage(cli, "--profile is of one module, and there are %d: name one with --module",
-                       file.n);
+  if (written)
+    status = cli_usage(cli, "%s is of one module, and there are %d: name one with --module",
+                       written, file.n);
   else
     status = one ? run_one(cli, session, &file, options) : run_all(cli, session, &file, options);
   hl_file_free(&file);
@@ -484,6 +521,7 @@ static const CliOption options[] = {
     {"--expect", "R.npz", "compare with these results r0, r1, ..."},
     CLI_TOLERANCE_OPTION,
     {"--save", "R.npz", "write the results there"},
+    {"--save-args", "A.npz", "write the arguments there, made-up ones too: for another run's --args"},
     {"--print", NULL, "print each result's value, as HLO spells it"},
     {"--iterations", "N", "time N more runs"},
     {"--max-steps", "N", "give up after N instructions (default: never)"},
@@ -535,6 +573,7 @@ const CliCommand cli_run = {
     .examples = "  hilo run m.hlo                                  on made-up inputs\n"
                 "  hilo run m.hlo --args a.npz --save r.npz        on these, and keep the results\n"
                 "  hilo run m.hlo --args a.npz --expect r.npz      are the results these\n"
+                "  hilo run m.hlo --save-args a.npz --save r.npz   keep both, for another version of it\n"
                 "  hilo run m.hlo --compare-with opt.hlo           where another version of it goes wrong\n"
                 "  hilo run m.hlo --compare-with m.hlo --platform=cpu   where what is compiled goes wrong\n",
     .options = options,

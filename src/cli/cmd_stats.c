@@ -186,6 +186,7 @@ typedef struct Report {
   Stats total;
   Table table;
   CliShares shares;
+  int unread;  // files, which are in no sum
 } Report;
 
 static void report_module(Cli *cli, const char *path, const HlModule *m, bool is_jaxpr, Report *r) {
@@ -214,6 +215,8 @@ static void report_module(Cli *cli, const char *path, const HlModule *m, bool is
     add_tables(&r->text, &s);
   if (cli_flag(cli, "--computations"))
     add_comps(&r->text, m);
+  if (r->shares.peak)
+    cli_progress(cli, "assigning buffers of module %s", m->name->text);
   cli_shares(cli, &r->shares, m, &r->text);
   if (is_jaxpr && !cli_flag(cli, "--brief"))
     cli_equations(cli, m, &r->text);
@@ -229,6 +232,7 @@ static int report_file(Cli *cli, CliFiles *files, int which, Report *r) {
   const bool ok = cli_load(cli, files, which, &how, &file, &skipped);
   if (skipped)
     return CLI_OK;
+  r->unread += !ok;
   cli_begin_file(cli, files->at[which].at);
   if (cli->json)
     json_open(&cli->report, "modules", '[');
@@ -245,6 +249,12 @@ static int report_file(Cli *cli, CliFiles *files, int which, Report *r) {
   return cli_end_file(cli);
 }
 
+static void report_unread(const Report *r, HlBuf *out) {
+  if (r->unread)
+    hl_buf_printf(out, "%d file%s NOT COUNTED: %s not be read\n", r->unread,
+                  r->unread == 1 ? "" : "s", r->unread == 1 ? "it could" : "they could");
+}
+
 static void report_total(Cli *cli, int skipped, Report *r) {
   if (cli->json) {
     cli_end_report(cli);
@@ -254,6 +264,7 @@ static void report_total(Cli *cli, int skipped, Report *r) {
     end_table(&r->table, &r->total, &r->text);
     if (skipped)
       hl_buf_printf(&r->text, "%d other file%s skipped\n", skipped, skipped == 1 ? "" : "s");
+    report_unread(r, &r->text);
     cli_print(&r->text);
   } else if (r->total.modules > 1) {
     hl_buf_printf(&r->text, "\nall %" PRId64 " modules", r->total.modules);
@@ -261,6 +272,7 @@ static void report_total(Cli *cli, int skipped, Report *r) {
                   skipped == 1 ? "" : "s");
     add_summary(&r->text, &r->total);
     add_tables(&r->text, &r->total);
+    report_unread(r, &r->text);
     cli_print(&r->text);
   }
 }
@@ -283,6 +295,8 @@ static int run(Cli *cli) {
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k].at);
+    else
+      cli_progress(cli, "reading %s", files.at[k].at);
     status = cli_worse(status, report_file(cli, &files, k, &report));
   }
   cli_progress(cli, NULL);

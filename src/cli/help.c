@@ -224,6 +224,7 @@ static const struct {
     {"run", "--platform", "reference\ncpu\n", NULL},
     {"run", "--reference", "reference\nnone\n", NULL},
     {"run", "--onednn", "auto\non\noff\n", NULL},
+    {"convert", "--elided", "keep\nrandom\n", NULL},
     {"run", "--elided", "random\nzero\nrefuse\n", NULL},
     {"explore", "--format", "html\nsvg\ndot\nnone\n", NULL},
     {"sim", "--compat", "paragraph\n", NULL},

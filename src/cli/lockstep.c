@@ -12,8 +12,8 @@
 #include "cli/cpu_program.h"
 #include "cli/extract.h"
 #include "cli/json.h"
-#include "cpu/kernel/source.h"
 #include "cli/select.h"
+#include "cpu/kernel/source.h"
 #include "hilo/lockstep.h"
 #include "hilo/npy.h"
 #include "spmd/local.h"
@@ -53,7 +53,8 @@ static void free_runs(Runs *runs) {
 
 // The interpreter is what both options mean unless they are given.
 static bool is_compiled(const Cli *cli, const char *option) {
-  const HlPlatform *platform = hl_platform_find(cli_value(cli, option) ? cli_value(cli, option) : "reference");
+  const HlPlatform *platform =
+      hl_platform_find(cli_value(cli, option) ? cli_value(cli, option) : "reference");
   return platform && platform->has_programs;
 }
 
@@ -127,11 +128,8 @@ static bool write_extract(Cli *cli, const HlFile *file, const HlModule *m, const
   const char *path = cli_value(cli, "--extract");
   if (!path)
     return true;
-  CliParts parts = {.arena = hl_arena_new(),
-                    .records = true,
-                    .time = time,
-                    .inputs = *options,
-                    .args = args};
+  CliParts parts = {
+      .arena = hl_arena_new(), .records = true, .time = time, .inputs = *options, .args = args};
   parts.form = form_at(0);
   parts.at = HL_NEW(parts.arena, CliPart);
   parts.at->name = inst->name->text;
@@ -175,7 +173,7 @@ enum { SHOWN = 10, DEEPEST = 6 };
 static void put_reads(HlBuf *out, const HlLockstep *found, const HlStepPair *first,
                       const HlInst *inst, int depth, int *room) {
   for (uint32_t k = 0; k<inst->n_operands && * room> 0; k++) {
-    const HlInst *operand = inst->operands[k];
+    const HlInst *operand = hl_lockstep_origin(found, inst->operands[k]);
     const HlStepPair *pair = hl_lockstep_pair(found, operand);
     --*room;
     hl_buf_printf(out, "           %*sit reads (%s) ", 2 * depth, "", state(found, operand, first));
@@ -188,7 +186,7 @@ static void put_reads(HlBuf *out, const HlLockstep *found, const HlStepPair *fir
 
 static void put_first(HlBuf *out, const HlLockstep *found, const HlStepPair *p) {
   int room = 3 * SHOWN;
-  hl_buf_puts(out, "  first    ");
+  hl_buf_puts(out, found->results_equal ? "  such as  " : "  first    ");
   put_inst(out, p->b);
   put_when(out, found->devices, p->device, p->time);
   hl_buf_putc(out, '\n');
@@ -217,17 +215,34 @@ static void put_others(HlBuf *out, const HlLockstep *found) {
                   found->n_unknown - SHOWN);
 }
 
+// Whether the results say that both compute the same. What differs on the way counts for nothing then, and is told apart.
 static void put_results(HlBuf *out, const HlLockstep *found) {
-  int n = 0, different = 0;
-  for (int k = 0; k < found->devices * found->n_results; k++, n++)
+  const int n = found->devices * found->n_results;
+  int different = 0;
+  for (int k = 0; k < n; k++)
     different += !found->result[k].equal;
   if (different)
     hl_buf_printf(out, "  results  %d of %d DIFFERENT\n", different, n);
+  else if (n == 0)
+    hl_buf_puts(out,
+                "  results  none: these programs give no arrays, so NOTHING IS COMPARED of them\n");
   else
-    hl_buf_printf(out, "  results  equal%s\n",
-                  found->n_different ? ", though values on the way are not: partners that compute "
-                                       "another thing, or an error that does not reach them"
-                                     : "");
+    hl_buf_printf(out, "  results  equal: all %d", n);
+  if (!different && n > 0 && found->n_silent)
+    hl_buf_printf(out,
+                  "; but %d of them ha%s no finite value, and of such a result that says nothing: "
+                  "try other arguments (--args, --seed)",
+                  found->n_silent, found->n_silent == 1 ? "s" : "ve");
+  if (!different && n > 0)
+    hl_buf_putc(out, '\n');
+  if (!different && found->n_different)
+    hl_buf_printf(
+        out,
+        "  on way   %d instruction%s other values than %s, which the results do not show: "
+        "the same in\n           other words (a quotient as a product), or an error that "
+        "does not reach them\n",
+        found->n_different, found->n_different == 1 ? " gives" : "s give",
+        found->n_different == 1 ? "its partner" : "their partners");
 }
 
 // What is not seen, or not compared.
@@ -239,7 +254,8 @@ static void put_gaps(HlBuf *out, const char *with, const HlLockstep *found) {
                   with, found->devices);
   if (found->n_guessed)
     hl_buf_printf(out,
-                  "           of %" PRId64 " value%s neither program says how %s cut: taken for parts "
+                  "           of %" PRId64
+                  " value%s neither program says how %s cut: taken for parts "
                   "in the order of the devices\n",
                   found->n_guessed, found->n_guessed == 1 ? "" : "s",
                   found->n_guessed == 1 ? "it is" : "they are");
@@ -248,11 +264,23 @@ static void put_gaps(HlBuf *out, const char *with, const HlLockstep *found) {
                   "           %" PRId64 " instruction%s inside of kernels NOT SEEN one by one: the "
                   "results of their kernels are\n",
                   found->n_unseen, found->n_unseen == 1 ? "" : "s");
+  if (found->n_not_run)
+    hl_buf_printf(
+        out,
+        "           %" PRId64 " pair%s gave no value here, so that nothing is known of %s: "
+        "branches that were not taken\n",
+        found->n_not_run, found->n_not_run == 1 ? "" : "s", found->n_not_run == 1 ? "it" : "them");
   if (found->n_not_cut)
     hl_buf_printf(out,
-                  "           %" PRId64 " partner%s NOT COMPARED: the program cuts none of its arrays "
+                  "           %" PRId64
+                  " partner%s NOT COMPARED: the program cuts none of its arrays "
                   "so that these sizes come out\n",
                   found->n_not_cut, found->n_not_cut == 1 ? "" : "s");
+  if (found->n_silent_values)
+    hl_buf_printf(
+        out, "           %" PRId64 " value%s equal, but nothing in %s finite: that says nothing\n",
+        found->n_silent_values, found->n_silent_values == 1 ? " is" : "s are",
+        found->n_silent_values == 1 ? "it is" : "them is");
   if (found->n_alone)
     hl_buf_printf(
         out, "           %" PRId64 " values had none to compare with: loops turn differently\n",
@@ -272,7 +300,8 @@ static void put_kernels(HlBuf *out, const HlLockstep *kernels) {
     return;
   }
   const HlStepPair *p = kernels->n_first > 0 ? kernels->first[0] : NULL;
-  hl_buf_printf(out, "  kernels  %d step%s other than the optimised module says, by the interpreter",
+  hl_buf_printf(out,
+                "  kernels  %d step%s other than the optimised module says, by the interpreter",
                 kernels->n_different, kernels->n_different == 1 ? " computes" : "s compute");
   if (p) {
     hl_buf_puts(out, "; first\n           ");
@@ -320,17 +349,18 @@ static void pair_json(HlBuf *out, const HlLockstep *found, const HlStepPair *p) 
   json_number(out, "expected", p->mismatch.expected);
   json_open(out, "reads", '[');
   for (uint32_t k = 0; k < p->b->n_operands; k++) {
+    const HlInst *from = hl_lockstep_origin(found, p->b->operands[k]);
     json_open(out, NULL, '{');
-    inst_json(out, p->b->operands[k]);
-    json_text(out, "is", state(found, p->b->operands[k], p));
+    inst_json(out, from);
+    json_text(out, "is", state(found, from, p));
     json_close(out, '}');
   }
   json_close(out, ']');
   json_close(out, '}');
 }
 
-static void lockstep_json(HlBuf *out, const char *with, const HlModule *a,
-                          const HlLockstep *found, const HlLockstep *kernels, const Runs *b) {
+static void lockstep_json(HlBuf *out, const char *with, const HlModule *a, const HlLockstep *found,
+                          const HlLockstep *kernels, const Runs *b) {
   json_open(out, NULL, '{');
   json_text(out, "module", a->name->text);
   json_text(out, "platform", b->program ? "cpu" : "reference");
@@ -338,13 +368,17 @@ static void lockstep_json(HlBuf *out, const char *with, const HlModule *a,
   json_bool(out, "equal", found->results_equal);
   json_open(out, "lockstep", '{');
   json_text(out, "with", with);
+  json_int(out, "results", (int64_t)found->devices * found->n_results);
+  json_int(out, "results_silent", found->n_silent);
   json_int(out, "instructions", found->n_b);
   json_int(out, "pairs", found->n_pairs);
   json_int(out, "values_compared", found->n_compared);
+  json_int(out, "values_silent", found->n_silent_values);
   json_int(out, "values_alone", found->n_alone);
   json_int(out, "values_not_compared", found->n_too_large);
   json_int(out, "instructions_different", found->n_different);
   json_int(out, "instructions_unseen", found->n_unseen);
+  json_int(out, "pairs_not_run", found->n_not_run);
   json_bool(out, "cut", found->is_cut);
   json_int(out, "partners_not_cut", found->n_not_cut);
   json_int(out, "cuts_guessed", found->n_guessed);
@@ -413,7 +447,8 @@ static bool extract_first(Cli *cli, const HlFile *other, Comparison *c,
   if (of->n_first == 0)
     return true;
   const HlStepPair *first = of->first[0];
-  return write_extract(cli, other, c->b.m, first->b, hl_lockstep_height(of, first->b), first->time,
+  const HlInst *whole = hl_lockstep_whole(of, first->b);
+  return write_extract(cli, other, c->b.m, whole, hl_lockstep_height(of, whole), first->time,
                        options, args_of_b(c));
 }
 
@@ -452,8 +487,7 @@ static int compare_module(Cli *cli, const char *path, HlSession *session, const 
     return CLI_USAGE;
   bool ok = hl_replay_inputs(cli->cx, a, &file->recorded, options, &c.inputs) &&
             make_runs(cli, session, a, is_compiled(cli, "--reference"), options, &c.a) &&
-            make_runs(cli, session, b, is_compiled(cli, "--platform"), options,
-                      &c.b) &&
+            make_runs(cli, session, b, is_compiled(cli, "--platform"), options, &c.b) &&
             run_both(cli, &c, options, memory);
   if (ok)
     report_comparison(cli, path, a, &c, options->tolerance);
@@ -471,9 +505,10 @@ static int compare_with(Cli *cli, const char *path, HlSession *session, const Hl
   how.fill_hidden = true;
   const char *with = cli_value(cli, "--compare-with");
   if (!hl_load(cli->cx, with, &how, &other))
-    return CLI_OK;  // the error says more
+    return CLI_OK;                              // the error says more
   HlModule *b = cli_select(cli, &other, with);  // by --module, where there are several
-  const int status = b ? compare_module(cli, path, session, file, m, &other, b, options) : CLI_USAGE;
+  const int status =
+      b ? compare_module(cli, path, session, file, m, &other, b, options) : CLI_USAGE;
   hl_file_free(&other);
   return status;
 }
@@ -723,8 +758,8 @@ static int trace(Cli *cli, const char *path, HlSession *session, const HlFile *f
   Tracing t = {.cli = cli, .out = &out, .arena = hl_arena_new()};
   const char *whole = cli_value(cli, "--trace-values");
   t.whole = whole ? regex_new(cli->cx, "--trace-values", whole) : NULL;
-  const int status = whole && !t.whole ? CLI_OK
-                                       : trace_run(cli, path, session, file, m, options, &t);
+  const int status =
+      whole && !t.whole ? CLI_OK : trace_run(cli, path, session, file, m, options, &t);
   regex_free(t.whole);
   hl_arena_free(t.arena);
   hl_buf_free(&out);

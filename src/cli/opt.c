@@ -187,6 +187,8 @@ static void check_json(const HlCheckEach *check, HlMaybeFloat tolerance, HlBuf *
   json_text(out, "rule", rule.at);
   json_int(out, "evaluations", check->evaluations);
   json_bool(out, "differs", check->differs);
+  json_int(out, "results", check->results);
+  json_int(out, "silent", check->silent);
   if (check->judged_after)
     json_text(out, "judged_after", check->judged_after);
   if (check->redrawn_by)
@@ -209,6 +211,16 @@ static void print_rule(HlMaybeFloat tolerance, HlBuf *out) {
   hl_buf_putc(out, '\n');
 }
 
+void cli_put_kept(const HlModule *m, const HlCheckEach *check, HlBuf *out) {
+  hl_buf_printf(out, "module %s: every pass kept the results (%d evaluations)", m->name->text,
+                check->evaluations);
+  if (check->silent > 0)
+    hl_buf_printf(out,
+                  "; but %d of %d results have no finite value, and of these that says nothing: try "
+                  "other arguments (--args, --seed)",
+                  check->silent, check->results);
+}
+
 void cli_print_check(Cli *cli, const HlModule *m, const HlCheckEach *check, HlMaybeFloat tolerance,
                      HlBuf *out) {
   if (cli->json) {
@@ -226,8 +238,8 @@ void cli_print_check(Cli *cli, const HlModule *m, const HlCheckEach *check, HlMa
     hl_buf_printf(out, "module %s: results count anew from pass %s on, which draws other numbers\n",
                   m->name->text, check->redrawn_by);
   if (!check->differs) {
-    hl_buf_printf(out, "module %s: every pass kept the results (%d evaluations)\n", m->name->text,
-                  check->evaluations);
+    cli_put_kept(m, check, out);
+    hl_buf_putc(out, '\n');
     return;
   }
   const HlRewrite *r = &check->rewrite;

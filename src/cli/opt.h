@@ -18,6 +18,8 @@ void cli_print_steps(Cli *cli, const HlEngine *engine);
 void cli_print_rewrites(Cli *cli, const HlEngine *engine, HlBuf *out);
 // For each instruction the rewrite that made it.
 void cli_print_provenance(Cli *cli, const HlEngine *engine, const HlModule *m, HlBuf *out);
+// "module m: every pass kept the results ...", without the end of a line.
+void cli_put_kept(const HlModule *m, const HlCheckEach *check, HlBuf *out);
 void cli_print_check(Cli *cli, const HlModule *m, const HlCheckEach *check, HlMaybeFloat tolerance,
                      HlBuf *out);
 

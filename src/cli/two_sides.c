@@ -226,8 +226,12 @@ static bool compare_values(TwoSides *t, const HlModule *m, int device, const HlL
   HlMismatch *found = HL_ARRAY(t->arena, HlMismatch, n + 1);
   if (n != n_expected)
     return false;
-  if (hl_compare(t->cx, n, a, e, &how, found))
+  if (hl_compare(t->cx, n, a, e, &how, found)) {
+    for (int k = 0; k < n; k++)
+      t->silent += hl_is_silent(e[k]);
+    t->compared += n;
     return true;
+  }
   for (int k = 0; !t->quiet && k < n; k++)
     if (!found[k].equal) {
       say_mismatch(device, k, &found[k], &how);
@@ -334,12 +338,18 @@ static bool run_reference(TwoSides *t, const HlModule *m, const char *platform, 
 
 static bool compare_sides(TwoSides *t, const HlModule *m, const char *platform, Trial *trial) {
   bool equal = true;
+  t->silent = t->compared = 0;
   for (int d = 0; d < trial->devices; d++)
     equal = compare_device(t, m, trial, d) && equal;
   trial->test = equal ? MATCHED : MISMATCH;
   if (equal && !t->quiet)
     fprintf(stderr, "\n** Results on %s and %s are close enough. **\n", runner_name(t, t->platform),
             runner_name(t, platform));
+  if (equal && t->silent > 0 && !t->quiet)
+    hl_warn(t->cx, hl_module_pos(m),
+            "%d of %d results have no finite value on both sides: that they are close enough says "
+            "nothing",
+            t->silent, t->compared);
   return equal;
 }
 

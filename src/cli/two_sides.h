@@ -17,6 +17,7 @@ typedef struct TwoSides {
   bool run_test_hlo_passes, run_reference_hlo_passes, print_literals;
   bool quiet;          // what happens is not said, and nothing is dumped
   int mismatch_files;  // written so far
+  int compared, silent;  // results that were compared last; of these with no finite value
 } TwoSides;
 
 // What became of one side, or of both, in the words of the table of isolated instructions.

@@ -91,6 +91,18 @@ static bool same_on(Check *c, const HlModule *m, int device, const HlLiteral *ac
   return same;
 }
 
+// How many results there are by which passes are judged, and how many of these tell nothing.
+static void count_results(Check *c) {
+  c->out->results = c->out->silent = 0;
+  for (int d = 0; d < c->devices; d++) {
+    int n;
+    const HlLiteral **leaf = hl_flatten(c->out->arena, c->expected[d], &n);
+    for (int k = 0; k < n; k++)
+      c->out->silent += hl_is_silent(leaf[k]);
+    c->out->results += n;
+  }
+}
+
 // Whether the module still computes what it did. Failure to evaluate counts as a difference: the
 // original could be evaluated.
 static bool still_same(Check *c, const HlModule *m) {
@@ -116,6 +128,7 @@ static bool start_judging(Check *c, const HlModule *m) {
   }
   c->waits = false;
   c->expects_local = sp_is_local(m, c->m);
+  count_results(c);
   return true;
 }
 
@@ -227,7 +240,7 @@ static bool find_rewrite(Check *c) {
 }
 
 static bool prepare(Check *c) {
-  c->eval = (HlEvalOptions){.elided = HL_ELIDED_ZERO, .seed = c->options->seed, .no_checks = true};
+  c->eval = (HlEvalOptions){.seed = c->options->seed, .no_checks = true};
   const HlReplayOptions how = {.args = c->options->args, .seed = c->options->seed, .eval = c->eval};
   if (!hl_replay_inputs(c->cx, c->m, c->options->recorded, &how, &c->inputs))
     return false;
@@ -235,8 +248,10 @@ static bool prepare(Check *c) {
   c->draws = count_draws(c->m);
   c->expected = HL_ARRAY(c->out->arena, HlLiteral *, c->devices + 1);
   const int n_diags = hl_cx_n_diags(c->cx);
-  if (evaluate(c, c->m, c->expected))
+  if (evaluate(c, c->m, c->expected)) {
+    count_results(c);
     return true;
+  }
   c->waits = sp_has_borders(c->m);
   if (c->waits)
     hl_cx_forget(c->cx, n_diags);
@@ -246,12 +261,13 @@ static bool prepare(Check *c) {
 bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEngineOptions *engine,
                    const HlCheckEachOptions *options, HlCheckEach *out) {
   *out = (HlCheckEach){.arena = hl_arena_new()};
+  HlModule *whole = hl_clone(cx, m);  // with a value for each constant
   Check c = {
-      .cx = cx, .m = m, .pipeline = pipeline, .engine = *engine, .options = options, .out = out};
-  c.copy = hl_clone(cx, m);
-  bool ok = c.copy && prepare(&c) && run(&c, (HlMaybeInt){0}, -1, 0, NULL);
+      .cx = cx, .m = whole, .pipeline = pipeline, .engine = *engine, .options = options, .out = out};
+  bool ok = whole && hl_fake_elided(cx, whole, options->seed) && (c.copy = hl_clone(cx, whole)) &&
+            prepare(&c) && run(&c, (HlMaybeInt){0}, -1, 0, NULL);
   if (ok && c.waits)
-    ok = evaluate(&c, m, c.expected);  // once more, for the reason
+    ok = evaluate(&c, whole, c.expected);  // once more, for the reason
   if (ok && c.differs) {
     out->differs = true;
     HlMismatch mismatch = out->mismatch;
@@ -261,6 +277,7 @@ bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEn
     out->leaf = leaf;
   }
   hl_module_free(c.copy);
+  hl_module_free(whole);
   unref_all(c.expected, c.devices);
   hl_replay_free(&c.inputs);
   return ok;

@@ -212,6 +212,18 @@ bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral
   return equal;
 }
 
+int64_t hl_count_not_finite(const HlLiteral *array) {
+  const HlDtype dtype = array->shape->dtype;
+  int64_t n = 0;
+  for (int64_t k = 0; (hl_is_float(dtype) || hl_is_complex(dtype)) && k < array->n; k++)
+    n += !isfinite(magnitude(array, k));
+  return n;
+}
+
+bool hl_is_silent(const HlLiteral *array) {
+  return array->n > 0 && hl_count_not_finite(array) == array->n;
+}
+
 void hl_compare_rule(HlMaybeFloat tolerance, HlBuf *out) {
   if (tolerance.given)
     hl_buf_printf(out, "floats differ if |a-e| > T*max(1, max|e|) + 10*T*|e|, T = %g",

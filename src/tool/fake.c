@@ -3,7 +3,9 @@
 // The generator is splitmix64, started for each parameter from the seed and the parameter's number,
 // so that one parameter's values do not depend on the others. Leaves of a tuple follow each other;
 // elements are drawn in row-major order. Free values: floats uniform in [-0.1, 0.2), integers over the
-// whole type, predicates by a fair coin. What uses ask for (fake_analyse) narrows that.
+// whole type, predicates by a fair coin. Factors of sums of n products, if these are many, are uniform in +-sqrt(6/n): then the values
+// of deep networks neither grow beyond all numbers nor die out (He et al., Delving Deep into Rectifiers, 2015). What uses ask for
+// (fake_analyse) narrows that.
 
 #include "tool/fake.h"
 #include "base/memory.h"
@@ -12,12 +14,20 @@
 #include <stdlib.h>
 
 #include "hilo/cost.h"
+#include "hilo/edit.h"
 #include "hilo/tool.h"
 
 static const double free_lo = -0.1, free_hi = 0.2, away = 0.02;
 
+// Sums of so few products stay small with what is drawn freely, whose mean is 0.05.
+enum { FEW_TERMS = 20 };
+
 // Where floats are drawn: the usual interval if it lies inside what is wanted, else one of its length next to it.
 static Range float_interval(Need n) {
+  const bool is_factor = (n.flags & NEED_FACTOR) && n.terms > FEW_TERMS;
+  const double most = is_factor ? sqrt(6 / n.terms) : INFINITY;
+  if (is_factor && !(n.flags & NEED_HARD) && n.lo <= -most && n.hi >= most)
+    return (Range){-most, most};
   double lo = fmax(free_lo, n.lo), hi = fmin(free_hi, n.hi);
   if ((n.flags & NEED_HARD) && isfinite(n.lo) && isfinite(n.hi))
     return (Range){n.lo, n.hi};
@@ -51,7 +61,7 @@ static double draw_large(HlRng *rng, HlDtype dtype) {
 
 // Where a wish stands in the way the usual numbers are drawn.
 static bool is_free(Need n) {
-  return !(n.flags & ~NEED_NONZERO) && n.lo == -INFINITY && n.hi == INFINITY;
+  return !(n.flags & ~(unsigned)(NEED_NONZERO | NEED_FACTOR)) && n.lo == -INFINITY && n.hi == INFINITY;
 }
 
 static void fill_large(HlLiteral *out, HlRng *rng) {
@@ -312,6 +322,38 @@ static bool make_args(HlCx *cx, const HlModule *m, uint64_t seed, bool large, Hl
     out[k] = NULL;
   }
   return done == n;
+}
+
+static bool fake_constant(HlCx *cx, HlInst *inst, const Need *need, uint64_t seed) {
+  HlLiteral *value = hl_literal_new(cx, inst->shape);
+  if (!value)
+    return false;
+  HlRng rng = {hl_hash_bytes(inst->name->text, inst->name->n, seed)};
+  int leaf = 0;
+  fill(value, need, false, &leaf, &rng);
+  hl_set_attr(inst, &(HlAttr){.key = HL_A_VALUE, .ptr = value});
+  hl_literal_unref(value);
+  hl_warn(cx, hl_pos(inst),
+          "the value of constant %s was elided from the text and is filled with random numbers",
+          inst->name->text);
+  return true;
+}
+
+bool hl_fake_elided(HlCx *cx, HlModule *m, uint64_t seed) {
+  HlArena *arena = hl_arena_new();
+  Fake f;
+  bool known = false, looked = false, ok = true;
+  for (HlComp *comp = m->first; ok && comp; comp = comp->next)
+    for (HlInst *inst = comp->first; ok && inst; inst = inst->next) {
+      if (inst->op != HL_OP_CONSTANT || (hl_constant(inst) && !hl_literal_is_elided(hl_constant(inst))))
+        continue;
+      if (!looked)
+        known = fake_analyse(&f, arena, m);
+      looked = true;
+      ok = fake_constant(cx, inst, known ? fake_need(&f, inst, 0) : NULL, seed);
+    }
+  hl_arena_free(arena);
+  return ok;
 }
 
 bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out) {

@@ -10,7 +10,8 @@ enum {                // of Need.flags
   NEED_NONZERO = 4,
   NEED_SORTED = 8,    // ascending in row-major order
   NEED_FIXED = 16,    // every element is `fixed`
-  NEED_DIAGONAL = 32  // square matrices with a large diagonal
+  NEED_DIAGONAL = 32,  // square matrices with a large diagonal
+  NEED_FACTOR = 64     // of products that are summed up `terms` at a time
 };
 
 // What the users of a value want of it. Of a wish lo <= hi; wishes add up in any order: in a slot lo may come to
@@ -19,6 +20,7 @@ typedef struct Need {
   double lo, hi, fixed;
   unsigned flags;
   double hard_lo, hard_hi;
+  double terms;
 } Need;
 
 typedef struct Range {  // where a value lies whatever the inputs are

@@ -12,7 +12,7 @@
 enum { MAX_SLOTS = 1 << 24, PASSES = 8 };
 
 Need fake_free(void) {
-  return (Need){-INFINITY, INFINITY, 0, 0, -INFINITY, INFINITY};
+  return (Need){-INFINITY, INFINITY, 0, 0, -INFINITY, INFINITY, 0};
 }
 
 // Does not depend on the order of wishes.
@@ -21,6 +21,7 @@ static bool merge(Need *to, Need what) {
   if (what.flags & NEED_FIXED)
     to->fixed = old.flags & NEED_FIXED ? fmin(old.fixed, what.fixed) : what.fixed;
   to->flags |= what.flags;
+  to->terms = fmax(to->terms, what.terms);
   to->lo = fmax(to->lo, what.lo);
   to->hi = fmin(to->hi, what.hi);
   if (what.flags & NEED_HARD) {
@@ -28,7 +29,7 @@ static bool merge(Need *to, Need what) {
     to->hard_hi = fmin(to->hard_hi, what.hi);
   }
   return to->lo != old.lo || to->hi != old.hi || to->hard_lo != old.hard_lo ||
-         to->hard_hi != old.hard_hi || to->flags != old.flags || to->fixed != old.fixed;
+         to->hard_hi != old.hard_hi || to->terms != old.terms || to->flags != old.flags || to->fixed != old.fixed;
 }
 
 Need fake_settled(Need n) {
@@ -36,7 +37,7 @@ Need fake_settled(Need n) {
     n.lo = n.hard_lo;
     n.hi = n.hard_hi;
   }
-  return (Need){fmin(n.lo, n.hi), fmax(n.lo, n.hi), n.fixed, n.flags, n.hard_lo, n.hard_hi};
+  return (Need){fmin(n.lo, n.hi), fmax(n.lo, n.hi), n.fixed, n.flags, n.hard_lo, n.hard_hi, n.terms};
 }
 
 void fake_want(Fake *f, const HlInst *value, int leaf, Need what) {

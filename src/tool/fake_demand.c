@@ -193,7 +193,70 @@ static void demand_float(Fake *f, const HlInst *inst) {
   }
 }
 
+// Small enough that sums of so many products neither grow nor die out from layer to layer.
+static void want_factors(Fake *f, const HlInst *inst, double terms) {
+  Need n = flagged(NEED_FACTOR);
+  n.terms = terms;
+  for (int k = 0; k < 2; k++) {
+    const HlDtype dtype = inst->operands[k]->shape->dtype;
+    if (hl_is_float(dtype) || hl_is_complex(dtype))
+      fake_want(f, inst->operands[k], 0, n);
+  }
+}
+
+static void demand_dot(Fake *f, const HlInst *inst) {
+  const HlShape *lhs = inst->operands[0]->shape;
+  const HlI64s dims = hl_attr_ints(inst, HL_A_LHS_CONTRACTING_DIMS);
+  double terms = 1;
+  for (int k = 0; k < dims.n; k++)
+    terms *= dims.at[k] >= 0 && dims.at[k] < lhs->rank ? (double)lhs->dim[dims.at[k]] : 1;
+  want_factors(f, inst, terms);
+}
+
+// Sums go over all of the kernel, operand 1, but its dimension d.
+static void want_kernel(Fake *f, const HlInst *inst, int64_t d) {
+  const HlShape *kernel = inst->operands[1]->shape;
+  if (d >= 0 && d < kernel->rank && kernel->dim[d] > 0)
+    want_factors(f, inst, (double)hl_shape_elements(kernel) / (double)kernel->dim[d]);
+}
+
+static void demand_convolution(Fake *f, const HlInst *inst) {
+  const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
+  if (labels)
+    want_kernel(f, inst, labels->kernel_output);
+}
+
+// What became of products on a GPU. The result may be the first of a tuple; [m,k] and [k,n] make [m,n].
+static void demand_product_call(Fake *f, const HlInst *inst) {
+  const HlShape *a = inst->operands[0]->shape, *b = inst->operands[1]->shape;
+  const HlShape *out = inst->shape;
+  const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
+  if (out->dtype == HL_TUPLE && out->rank > 0)
+    out = out->element[0];
+  if (!hl_shape_is_array(a) || !hl_shape_is_array(b))
+    return;
+  switch (hl_call_target(inst)) {
+  case HL_CALL_CUBLAS_GEMM:
+  case HL_CALL_CUBLASLT_MATMUL:
+  case HL_CALL_CUBLASLT_MATMUL_F8:
+    if (hl_shape_is_array(out) && hl_shape_elements(out) > 0)
+      want_factors(f, inst,
+                   sqrt((double)hl_shape_elements(a) * (double)hl_shape_elements(b) /
+                        (double)hl_shape_elements(out)));
+    break;
+  case HL_CALL_CONV:
+  case HL_CALL_CONV_FUSED: demand_convolution(f, inst); break;
+  case HL_CALL_CONV_INPUT:
+    if (labels)
+      want_kernel(f, inst, labels->kernel_input);
+    break;
+  default: break;
+  }
+}
+
 static void demand_custom_call(Fake *f, const HlInst *inst) {
+  if (inst->n_operands >= 2)
+    demand_product_call(f, inst);
   const HlRoutine routine = hl_routine_call(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET)).routine;
   if (inst->n_operands > 0 && (routine == HL_ROUTINE_POTRF || routine == HL_ROUTINE_TRSM ||
                                hl_is_call(inst, HL_CALL_CUSOLVER_CHOLESKY)))
@@ -305,6 +368,8 @@ static void (*const demand_of[HL_OP_COUNT])(Fake *, const HlInst *) = {
     [HL_OP_DYNAMIC_RESHAPE] = demand_dynamic_reshape,
     [HL_OP_BATCH_NORM_INFERENCE] = demand_batch_norm,
     [HL_OP_BATCH_NORM_GRAD] = demand_batch_norm,
+    [HL_OP_DOT] = demand_dot,
+    [HL_OP_CONVOLUTION] = demand_convolution,
     [HL_OP_CHOLESKY] = demand_matrix,
     [HL_OP_TRIANGULAR_SOLVE] = demand_matrix,
     [HL_OP_RAGGED_DOT] = demand_group_sizes,

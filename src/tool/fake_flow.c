@@ -5,7 +5,8 @@
 #include "tool/fake.h"
 
 enum {
-  ALL_FLAGS = NEED_HARD | NEED_DISTINCT | NEED_NONZERO | NEED_SORTED | NEED_FIXED | NEED_DIAGONAL
+  ALL_FLAGS = NEED_HARD | NEED_DISTINCT | NEED_NONZERO | NEED_SORTED | NEED_FIXED | NEED_DIAGONAL |
+              NEED_FACTOR
 };
 
 static bool is_free(Need n) {
@@ -123,7 +124,7 @@ static void flow_reduce(Fake *f, const HlInst *inst) {
 static bool flow_moves(Fake *f, const HlInst *inst) {
   const HlOp op = (HlOp)inst->op;
   uint8_t from = hl_op_moves(op) && !hl_op_is(op, HL_T_COLLECTIVE) ? hl_op_facts(op)->elements : 0;
-  unsigned keep = NEED_HARD | NEED_NONZERO | NEED_FIXED;
+  unsigned keep = NEED_HARD | NEED_NONZERO | NEED_FIXED | NEED_FACTOR;
   if (hl_op_is(op, HL_T_ONCE) && from != HL_EVERY)
     keep |= NEED_DISTINCT;
   switch (op) {

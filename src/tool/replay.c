@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "hilo/npy.h"
 #include "spmd/local.h"
 #include "spmd/tiles.h"
@@ -430,17 +431,40 @@ static bool compare_all(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
                                  compare_reference(cx, m, options, out));
 }
 
+// --- Saving -----------------------------------------------------------------------------------------
+
+// "r0", or "d1.r0" of another device.
+static const char *numbered_name(HlArena *arena, int device, char letter, int number) {
+  return device == 0 ? hl_arena_printf(arena, "%c%d", letter, number)
+                     : hl_arena_printf(arena, "d%d.%c%d", device, letter, number);
+}
+
 static bool save(HlCx *cx, const char *path, HlReplay *out) {
   const char **names = HL_ARRAY(out->arena, const char *, out->n_leaves + 1);
   HlLiteral **values = HL_ARRAY(out->arena, HlLiteral *, out->n_leaves + 1);
   for (int k = 0; k < out->n_leaves; k++) {
     const HlReplayLeaf *leaf = &out->leaves[k];
-    names[k] = leaf->device == 0
-                   ? hl_arena_printf(out->arena, "r%d", leaf->number)
-                   : hl_arena_printf(out->arena, "d%d.r%d", leaf->device, leaf->number);
+    names[k] = numbered_name(out->arena, leaf->device, 'r', leaf->number);
     values[k] = (HlLiteral *)leaf->value;
   }
   return hl_npz_write(cx, path, out->n_leaves, names, values);
+}
+
+static bool save_args(HlCx *cx, const char *path, HlReplay *out) {
+  VEC(const char *) names = {0};
+  VEC(HlLiteral *) values = {0};
+  for (int d = 0; d < out->devices; d++) {
+    int number = 0;
+    for (int k = 0; k < out->n_params; k++) {
+      int n;
+      const HlLiteral **leaf = hl_flatten(out->arena, out->args[d][k], &n);
+      for (int l = 0; l < n; l++) {
+        vec_push_in(out->arena, &names, numbered_name(out->arena, d, 'a', number++));
+        vec_push_in(out->arena, &values, (HlLiteral *)leaf[l]);
+      }
+    }
+  }
+  return hl_npz_write(cx, path, names.n, names.at, values.at);
 }
 
 bool hl_replay_inputs(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
@@ -457,7 +481,9 @@ bool hl_replay_inputs(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
 
 bool hl_replay(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
                const HlReplayOptions *options, HlReplay *out) {
-  if (!hl_replay_inputs(cx, m, recorded, options, out) || !run_whole(cx, m, options, out))
+  if (!hl_replay_inputs(cx, m, recorded, options, out) ||
+      (options->save_args && !save_args(cx, options->save_args, out)) ||
+      !run_whole(cx, m, options, out))
     return false;
   list_leaves(out);
   return compare_all(cx, m, recorded, options, out) &&

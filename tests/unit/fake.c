@@ -248,9 +248,46 @@ static void factors_exist(void **state) {
   hl_cx_free(cx);
 }
 
+// What a hundred layers make of made-up arguments is neither too large nor too small for a number.
+static void layers_keep_size(void **state) {
+  enum { LAYERS = 100 };
+  HlCx *cx = hl_cx_new();
+  HlBuf text = {0};
+  hl_buf_puts(&text, "ENTRY e { x = f32[8,256] parameter(0) w = f32[100,256,256] parameter(1)\n"
+                     "z = f32[] constant(0) b = f32[8,256] broadcast(z), dimensions={}\n"
+                     "y0 = f32[8,256] copy(x)\n");
+  for (int k = 0; k < LAYERS; k++)
+    hl_buf_printf(&text,
+                  "part_%d = f32[1,256,256] slice(w), slice={[%d:%d], [0:256], [0:256]}\n"
+                  "w_%d = f32[256,256] reshape(part_%d)\n"
+                  "d%d = f32[8,256] dot(y%d, w_%d), lhs_contracting_dims={1}, "
+                  "rhs_contracting_dims={0}\n"
+                  "y%d = f32[8,256] maximum(d%d, b)\n",
+                  k, k, k + 1, k, k, k, k, k, k + 1, k);
+  hl_buf_printf(&text, "ROOT r = f32[8,256] copy(y%d) }", LAYERS);
+  HlModule *m = hl_text_parse(cx, text.at);
+  HlLiteral *args[2];
+  assert_non_null(m);
+  assert_true(hl_fake_args(cx, m, 42, args));
+  HlLiteral *out = hl_eval_comp(cx, m->entry, (const HlLiteral *const *)args, 2);
+  assert_non_null(out);
+  double most = 0;
+  for (int64_t k = 0; k < out->n; k++)
+    most = fmax(most, hl_literal_f64(out, k));
+  assert_true(most > 1e-3 && most < 1e3);
+  assert_false(hl_is_silent(out));
+  hl_literal_unref(out);
+  hl_literal_unref(args[0]);
+  hl_literal_unref(args[1]);
+  hl_buf_free(&text);
+  hl_module_free(m);
+  hl_cx_free(cx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(uses_are_respected),
                                      cmocka_unit_test(known_values), cmocka_unit_test(too_large),
-                                     cmocka_unit_test(factors_exist)};
+                                     cmocka_unit_test(factors_exist),
+                                     cmocka_unit_test(layers_keep_size)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

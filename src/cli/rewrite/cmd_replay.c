@@ -13,8 +13,10 @@ static void report_json(HlBuf *out, const HlPlayed *p) {
     json_int(out, "differs", p->differs);
     json_text(out, "what", p->what);
   }
-  if (p->is_validated)
+  if (p->is_validated) {
     json_bool(out, "equal_results", p->validated.equal);
+    json_int(out, "silent", p->validated.silent);
+  }
 }
 
 static const char *what_of(const HlPlayed *p) {
@@ -43,10 +45,14 @@ static void report(Cli *cli, const HlPlayed *p, HlBuf *out) {
                   p->validated.leaf);
     return;
   }
-  if (!cli->json && !cli->quiet)
-    hl_buf_printf(out, "%d steps: the same states%s%s\n", p->moves,
-                  p->measured ? " (rewards were measured: not compared)" : " and rewards",
-                  p->is_validated ? ", the same results" : "");
+  if (cli->json || cli->quiet)
+    return;
+  hl_buf_printf(out, "%d steps: the same states%s%s", p->moves,
+                p->measured ? " (rewards were measured: not compared)" : " and rewards",
+                p->is_validated ? ", the same results" : "");
+  if (p->is_validated)
+    rewrite_put_silent(&p->validated, out);
+  hl_buf_putc(out, '\n');
 }
 
 static void replay_file(Cli *cli, const char *path, const HlModule *m, HlBuf *out) {

@@ -281,6 +281,12 @@ static bool play(Cli *cli, const Rewrite *plan, HlModule *m, Game *g) {
   return ok;
 }
 
+void rewrite_put_silent(const HlValidated *v, HlBuf *out) {
+  if (v->silent > 0)
+    hl_buf_printf(out, "; but %d of %d have no finite value on any, and of these that says nothing",
+                  v->silent, v->results);
+}
+
 bool rewrite_validate(Cli *cli, const HlModule *before, const HlModule *after, HlBuf *out) {
   if (!cli_flag(cli, "--validate"))
     return true;
@@ -291,9 +297,12 @@ bool rewrite_validate(Cli *cli, const HlModule *before, const HlModule *after, H
     json_open(&cli->report, "validated", '{');
     json_bool(&cli->report, "equal", v.equal);
     json_int(&cli->report, "inputs", v.inputs);
+    json_int(&cli->report, "silent", v.silent);
     json_close(&cli->report, '}');
   } else if (v.equal) {
-    hl_buf_printf(out, "the results are the same on %d inputs\n", v.inputs);
+    hl_buf_printf(out, "the results are the same on %d inputs", v.inputs);
+    rewrite_put_silent(&v, out);
+    hl_buf_putc(out, '\n');
   }
   if (v.equal)
     return true;

@@ -63,6 +63,8 @@ bool rewrite_read_setting(Cli *cli, Rewrite *out);
         "of --saturate --metric=measured: try other kernels for so long (default: 60)"           \
   }
 bool rewrite_read_saturation(Cli *cli, HlEgraphOptions *out);
+// How many results there was nothing to compare of, if any.
+void rewrite_put_silent(const HlValidated *v, HlBuf *out);
 // Whether the results of both are the same, by the interpreter, if --validate asks. False after reporting.
 bool rewrite_validate(Cli *cli, const HlModule *before, const HlModule *after, HlBuf *out);
 

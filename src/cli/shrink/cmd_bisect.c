@@ -64,8 +64,9 @@ static void report_text(const Job *job, const HlModule *m, const HlBisection *b)
   cli_progress(job->cli, NULL);
   switch (b->end) {
   case HL_BISECT_FINE:
-    printf("module %s is not bad after any of the %d pass%s that changed it\n", m->name->text,
-           b->n_states - 1, b->n_states == 2 ? "" : "es");
+    printf("module %s is not bad after any of the %d pass%s that changed it%s%s\n", m->name->text,
+           b->n_states - 1, b->n_states == 2 ? "" : "es", b->how ? "; but " : "",
+           b->how ? b->how : "");
     break;
   case HL_BISECT_BAD_FIRST:
     printf("module %s is bad before any pass (%s): 'hilo reduce' makes it small\n", m->name->text,

@@ -27,6 +27,7 @@ enum { CAME_IN, PASSES, CAME_OUT, FUSIONS, COSTS, MEMORY, CHAPTERS };
 typedef struct Tour {
   Cli *cli;
   const char *path;
+  const Program *program;  // that was run; NULL: none
   const HlPlatform *platform;
   const char *pipeline;
   HlArena *arena;
@@ -62,6 +63,28 @@ static void put_size(const HlModule *m, HlBuf *out) {
                 m->n_comps, m->n_comps == 1 ? "" : "s");
 }
 
+// What JAX traced before it lowered it; that it cannot be read is said where it would stand.
+static void put_jaxpr(Tour *t, const char *path, HlBuf *out) {
+  HlCx *cx = t->cli->cx;
+  const int before = hl_cx_n_diags(cx);
+  HlFile file;
+  HlBuf rows = {0};
+  hl_buf_puts(out, "the jaxpr that JAX traced, equation by equation, with the instructions that each becomes "
+                   "(here as hilo lowers it):\n");
+  const bool ok = hl_load(cx, path, &(HlLoadOptions){0}, &file);
+  if (ok && file.n == 1 && cli_equations(t->cli, file.modules[0], &rows))
+    hl_buf_add(out, rows.at, rows.n);
+  else
+    hl_buf_printf(out, "  it cannot be read%s%s\n",
+                  hl_cx_n_diags(cx) > before ? ": " : "",
+                  hl_cx_n_diags(cx) > before ? hl_cx_diag(cx, before)->text : "");
+  hl_cx_forget(cx, before);
+  if (ok)
+    hl_file_free(&file);
+  hl_buf_free(&rows);
+  hl_buf_puts(out, "\nthe module that the compiler got:\n");
+}
+
 static void tell_what_came(Tour *t, const HlFile *file, const HlModule *m) {
   Chapter *c = &t->chapter[CAME_IN];
   c->title = "What came in";
@@ -76,6 +99,8 @@ static void tell_what_came(Tour *t, const HlFile *file, const HlModule *m) {
     cli_equations(t->cli, m, &c->lines);
     hl_buf_putc(&c->lines, '\n');
   }
+  if (t->program && t->program->jaxpr)
+    put_jaxpr(t, t->program->jaxpr, &c->lines);
   put_module(t, m, &c->lines);
 }
 
@@ -488,10 +513,10 @@ static bool guide(Tour *t, const HlFile *file, const HlModule *m) {
 }
 
 // The module that --module names, or, of a program's, the one with the most instructions.
-static HlModule *choose(Cli *cli, HlFile *file, const char *path, bool largest) {
+static HlModule *choose(const Tour *t, HlFile *file, const char *path, bool largest) {
   HlModule *most = file->n > 0 ? file->modules[0] : NULL;
-  if (!largest || cli_value(cli, "--module"))
-    return cli_select(cli, file, path);
+  if (!t->program && (!largest || cli_value(t->cli, "--module")))
+    return cli_select(t->cli, file, path);
   for (int k = 1; k < file->n; k++)
     if (hl_count_instructions(file->modules[k]) > hl_count_instructions(most))
       most = file->modules[k];
@@ -505,7 +530,7 @@ static void tour_file(Tour *t, const char *path) {
   how.consts_as_parameters = true;
   if (!hl_load(t->cli->cx, path, &how, &file))
     return;
-  HlModule *m = choose(t->cli, &file, path, file.n > 1);
+  HlModule *m = choose(t, &file, path, file.n > 1);
   if (m) {
     cli_set_partitions(t->cli, m);
     guide(t, &file, m);
@@ -529,10 +554,12 @@ static int run(Cli *cli) {
   t.arena = hl_arena_new();
   cli_begin_file(cli, t.path);
   Program program = {0};
-  if (!program_is_python(t.path))
+  if (!program_is_python(t.path)) {
     tour_file(&t, t.path);
-  else if (program_run(cli, t.path, &program))
+  } else if (program_run(cli, t.path, &program)) {
+    t.program = &program;
     tour_file(&t, program.module);
+  }
   program_free(&program);
   const int status = cli_end_file(cli);
   cli_end_report(cli);

@@ -6,7 +6,8 @@
 
 typedef struct Program {
   char *folder;  // of its dumps, which program_free removes
-  char *module;  // the largest module before optimisation there
+  char *module;  // the largest module before optimisation there, or the one that --module names
+  char *jaxpr;   // what JAX traced of it; NULL: JAX says nothing of that
 } Program;
 
 bool program_is_python(const char *path);

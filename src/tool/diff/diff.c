@@ -187,6 +187,21 @@ static bool is_equal(const HlDiff *diff) {
   return true;
 }
 
+static bool is_elided(const HlInst *inst) {
+  const HlLiteral *value = inst && inst->op == HL_OP_CONSTANT ? hl_constant(inst) : NULL;
+  return value && hl_literal_is_elided(value);
+}
+
+static int64_t count_elided(const HlDiff *diff) {
+  int64_t n = 0;
+  for (int k = 0; k < diff->n_rows; k++) {
+    const HlDiffRow *row = &diff->row[k];
+    n += row->a && row->b && (is_elided(row->a) || is_elided(row->b)) &&
+         !(row->what & HL_DIFF_CONSTANTS);
+  }
+  return n;
+}
+
 static bool compare(HlCx *cx, HlDiff *diff) {
   HlArena *arena = hl_arena_new();
   DiffMatch match = {
@@ -199,6 +214,7 @@ static bool compare(HlCx *cx, HlDiff *diff) {
     diff_rows(&match, diff);
     compare_fingerprints(cx, diff);
     diff->equal = is_equal(diff);
+    diff->n_elided = diff->options.ignore & HL_DIFF_CONSTANTS ? 0 : count_elided(diff);
     diff->same_program = hl_graph_equal(cx, diff->a, diff->b);
   }
   hl_arena_free(arena);

@@ -269,6 +269,9 @@ static void put_head(Page *p) {
   hl_buf_puts(p->out, " &rarr; ");
   hl_buf_xml(p->out, p->show.name_b);
   hl_buf_printf(p->out, "</b>: %s<br>", hl_diff_headline(d));
+  if (d->n_elided)
+    hl_buf_printf(p->out, "constants elided, whose values are not known: %" PRId64 "<br>",
+                  d->n_elided);
   for (int k = 0; k < HL_DIFF_VERDICTS; k++)
     if (d->count[k])
       hl_buf_printf(p->out,

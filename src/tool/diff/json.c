@@ -79,6 +79,7 @@ void diff_json(HlBuf *out, const HlDiff *diff, bool all) {
   json_text(out, "headline", hl_diff_headline(diff));
   json_bool(out, "equal", diff->equal);
   json_bool(out, "same_program", diff->same_program);
+  json_int(out, "elided", diff->n_elided);
   json_bool(out, "stages", diff->stages);
   json_open(out, "counts", '{');
   for (int k = 0; k < HL_DIFF_VERDICTS; k++)

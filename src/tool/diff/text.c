@@ -62,6 +62,10 @@ static void put_head(Writer *w) {
   }
   for (int k = 0; k < d->n_header; k++)
     hl_buf_printf(w->out, "  header: %s\n", d->header[k]);
+  if (d->n_elided)
+    hl_buf_printf(w->out, "  %" PRId64 " constant%s elided, {...}: whether %s equal is NOT KNOWN\n",
+                  d->n_elided, d->n_elided == 1 ? " is" : "s are",
+                  d->n_elided == 1 ? "its values are" : "their values are");
 }
 
 static void put_names(Writer *w) {

@@ -387,6 +387,7 @@ static bool op_validate(Question *q) {
     return false;
   json_bool(q->out, "equal", v.equal);
   json_int(q->out, "inputs", v.inputs);
+  json_int(q->out, "silent", v.silent);
   return true;
 }
 

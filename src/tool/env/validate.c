@@ -25,6 +25,30 @@ static bool run_side(HlCx *cx, HlArena *arena, Side *side, HlLiteral *const *arg
   return hl_eval(cx, side->m, NULL, all, side->result);
 }
 
+// Results that no input so far has given a finite value.
+typedef struct Silent {
+  HlArena *arena;
+  bool *at;
+  int n;
+} Silent;
+
+static void listen(HlArena *arena, const Side *side, Silent *silent) {
+  int k = 0;
+  for (int d = 0, n; d < side->devices; d++, k += n)
+    hl_flatten(arena, side->result[d], &n);
+  if (!silent->at) {
+    silent->at = HL_ARRAY(silent->arena, bool, k + 1);
+    silent->n = k;
+    memset(silent->at, true, (size_t)k);
+  }
+  k = 0;
+  for (int d = 0, n; d < side->devices; d++) {
+    const HlLiteral **leaf = hl_flatten(arena, side->result[d], &n);
+    for (int l = 0; l < n; l++, k++)
+      silent->at[k] = silent->at[k] && hl_is_silent(leaf[l]);
+  }
+}
+
 static bool compare_leaves(HlCx *cx, HlArena *arena, const Side *a, const Side *b,
                            const HlValidateOptions *o, HlValidated *out) {
   int n_vectors;
@@ -64,7 +88,7 @@ static void tame(HlLiteral *value) {
 }
 
 static bool validate_once(HlCx *cx, Side *a, Side *b, const HlValidateOptions *o, uint64_t seed,
-                          bool small, HlValidated *out) {
+                          bool small, Silent *silent, HlValidated *out) {
   HlArena *arena = hl_arena_new();
   const int n = a->m->entry->n_params;
   HlLiteral **args = HL_ARRAY(arena, HlLiteral *, n + 1);
@@ -73,6 +97,8 @@ static bool validate_once(HlCx *cx, Side *a, Side *b, const HlValidateOptions *o
     tame(args[k]);
   ok = ok && run_side(cx, arena, a, args) && run_side(cx, arena, b, args) &&
        compare_leaves(cx, arena, a, b, o, out);
+  if (ok)
+    listen(arena, a, silent);
   drop(args, n);
   drop(a->result, a->devices);
   drop(b->result, b->devices);
@@ -89,12 +115,17 @@ bool hl_validate(HlCx *cx, const HlModule *before, const HlModule *after,
   if (before->entry->n_params != after->entry->n_params)
     return hl_error(cx, (HlPos){0}, "one module has %d parameters, the other %d",
                     before->entry->n_params, after->entry->n_params);
-  for (int k = 0; k < (o->inputs > 0 ? o->inputs : 3) && out->equal; k++) {
-    if (!validate_once(cx, &a, &b, o, o->seed + (uint64_t)k, k % 2 == 1, out))
-      return false;
-    out->inputs++;
+  Silent silent = {.arena = hl_arena_new()};
+  bool ok = true;
+  for (int k = 0; ok && k < (o->inputs > 0 ? o->inputs : 3) && out->equal; k++) {
+    ok = validate_once(cx, &a, &b, o, o->seed + (uint64_t)k, k % 2 == 1, &silent, out);
+    out->inputs += ok;
     if (!out->equal)
       out->input = k;
   }
-  return true;
+  out->results = silent.n;
+  for (int k = 0; k < silent.n; k++)
+    out->silent += silent.at[k];
+  hl_arena_free(silent.arena);
+  return ok;
 }

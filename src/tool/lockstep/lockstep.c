@@ -7,6 +7,7 @@
 // equal: what differs there, and nothing before it, is where it comes from.
 #include "hilo/lockstep.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,10 +56,16 @@ typedef struct Target {
   Source **source;  // whose value it may have; the first is the partner's
   int n_sources;
   int64_t *times;
-  ShardCuts cuts;  // of a cut program
-  OnDevice *on;    // [device]; NULL: nothing was compared yet
-  bool due, done;  // its values are compared in this run; were in one before
-  uint64_t order;  // of the first value that differs among all that were compared on a device
+  ShardCuts cuts;      // of a cut program
+  OnDevice *on;        // [device]; NULL: nothing was compared yet
+  bool due, done;      // its values are compared in this run; were in one before
+  int64_t in_a, in_b;  // from how many places what it stands in is called, in both programs
+  bool loose;          // they are computed from other operands, so that they need not be partners
+  bool ran;            // gave a value
+  bool tried;          // beside all others of its op and form
+  int64_t silent;      // values, of HlLockstep.n_silent_values
+  uint64_t order;      // of the first value that differs among all that were compared on a device
+  uint64_t before;     // the order it had before it was tried
 } Target;
 
 typedef struct Lockstep {
@@ -68,19 +75,19 @@ typedef struct Lockstep {
   HlLockstep *out;
   HlArena *arena;
   int devices;
-  int devices_a;        // fewer, where one has all of a program that is cut
+  int devices_a;  // fewer, where one has all of a program that is cut
   StepSide side_a, side_b;
-  Shards *shards;       // NULL: the second program has whole arrays
+  Shards *shards;          // NULL: the second program has whole arrays
   bool *gathered;          // [serial of b] what has the partner of its operand
   ShardCuts *result_cuts;  // of each leaf of the result
-  HlModule *without;    // the first program, where its borders had to be written out
+  HlModule *without;       // the first program, where its borders had to be written out
   Source *source;
   int n_sources;
   Target *target;            // as out->pair
   Map source_of, target_of;  // serials of a and b to 1 + places
   int64_t memory, held;
   uint64_t *now;  // [device]: values that were compared
-  HlCx *quiet;  // for comparisons
+  HlCx *quiet;    // for comparisons
   pthread_mutex_t lock;
 } Lockstep;
 
@@ -132,14 +139,46 @@ static Map kinds_of(Lockstep *l) {
   return kinds;
 }
 
+// From how many places a computation is called, counting those from where its callers are: so often its instructions
+// run where the same instruction, written out there, runs once.
+static int64_t places(const HlComp *comp, int64_t *known) {
+  enum { MOST = 1000 };
+  if (known[comp->id])
+    return known[comp->id];
+  int64_t n = comp == comp->module->entry;
+  for (const HlCall *call = comp->first_call; call && n < MOST; call = call->next)
+    n += places(call->caller->comp, known);
+  return known[comp->id] = n > 1 ? n : 1;
+}
+
+// Callers stand behind callees in the list, so from its end nothing recurses deep.
+static int64_t *all_places(Lockstep *l, const HlModule *m) {
+  int64_t *known = HL_ARRAY(l->arena, int64_t, (size_t)m->next_comp_id + 1);
+  for (const HlComp *comp = m->last; comp; comp = comp->prev)
+    places(comp, known);
+  return known;
+}
+
 static bool is_sure(HlDiffBy by) {
   return by == HL_BY_STRUCTURE || by == HL_BY_PLACE;
 }
 
-static void find_sources(Lockstep *l, Target *t, const Map *kinds, HlDiffBy by) {
+// All partners that an instruction has in places where what it stands in is called.
+static int other_partners(Lockstep *l, const Target *t, const Map *rows, Source **some) {
+  MapWalk walk = map_walk(rows, t->pair->b->serial);
+  int n = 1;
+  for (uint64_t at; t->in_b > 1 && n <= CANDIDATES && (at = map_next(&walk));) {
+    const HlDiffRow *row = (const HlDiffRow *)(uintptr_t)at;
+    if (row->a != t->pair->a && may_pair(l, row->a, row->b))
+      some[n++] = source_for(l, row->a);
+  }
+  return n;
+}
+
+static void find_sources(Lockstep *l, Target *t, const Map *kinds, const Map *rows, HlDiffBy by) {
   const HlInst *b = t->pair->b;
   Source *some[CANDIDATES + 1] = {source_for(l, t->pair->a)};
-  int n = 1;
+  int n = other_partners(l, t, rows, some);
   MapWalk walk = map_walk(kinds, kind_of(b));
   for (uint64_t at; !l->shards && !is_sure(by) && n <= CANDIDATES && (at = map_next(&walk));) {
     const HlInst *a = (const HlInst *)(uintptr_t)at;
@@ -152,9 +191,9 @@ static void find_sources(Lockstep *l, Target *t, const Map *kinds, HlDiffBy by) 
 
 typedef const HlDiffRow *Partner;  // [serial of b]
 
-static Partner new_row(Lockstep *l, const HlInst *a, const HlInst *b, HlDiffBy by) {
+static Partner new_row(Lockstep *l, const HlInst *a, const HlInst *b, HlDiffBy by, uint32_t what) {
   HlDiffRow *row = HL_NEW(l->arena, HlDiffRow);
-  *row = (HlDiffRow){.a = a, .b = b, .by = by};
+  *row = (HlDiffRow){.a = a, .b = b, .by = by, .what = what};
   return row;
 }
 
@@ -166,7 +205,7 @@ static void pair_results(Lockstep *l, Partner *partner) {
   for (uint32_t k = 0; k < (tuples ? b->n_operands : 1); k++) {
     const HlInst *x = tuples ? a->operands[k] : a, *y = tuples ? b->operands[k] : b;
     if (!partner[y->serial] && may_pair(l, x, y))
-      partner[y->serial] = new_row(l, x, y, HL_BY_PLACE);
+      partner[y->serial] = new_row(l, x, y, HL_BY_PLACE, HL_DIFF_OPERANDS);
   }
 }
 
@@ -184,7 +223,7 @@ static const HlInst *value_inside(const HlInst *inst) {
 static void lift(Lockstep *l, Partner *partner, const HlInst *outside, const HlInst *inside) {
   Partner row = partner[value_inside(inside)->serial];
   if (row && !partner[outside->serial] && may_pair(l, row->a, outside))
-    partner[outside->serial] = new_row(l, row->a, outside, row->by);
+    partner[outside->serial] = new_row(l, row->a, outside, row->by, row->what);
 }
 
 static void lift_fusion(Lockstep *l, Partner *partner, const HlInst *fusion) {
@@ -217,7 +256,8 @@ static const HlInst *lowered(const HlInst *inst) {
     if (!caller || caller->op != HL_OP_FUSION)
       return NULL;
     const HlInst *found = comp->root == inst ? caller : NULL;
-    for (const HlUse *use = caller->first_use; comp->root->op == HL_OP_TUPLE && use; use = use->next)
+    for (const HlUse *use = caller->first_use; comp->root->op == HL_OP_TUPLE && use;
+         use = use->next)
       if (use->user->op == HL_OP_GET_TUPLE_ELEMENT &&
           comp->root->operands[hl_attr_int(use->user, HL_A_INDEX)] == inst)
         found = use->user;
@@ -242,7 +282,7 @@ static void pair_gathered(Lockstep *l, Partner *partner, const HlInst *inst) {
       continue;
     if (to && (!partner[to->serial] || !is_sure(partner[to->serial]->by)) &&
         may_pair(l, row->a, to)) {
-      partner[to->serial] = new_row(l, row->a, to, row->by);
+      partner[to->serial] = new_row(l, row->a, to, row->by, HL_DIFF_OPERANDS);
       l->gathered[to->serial] = true;
     }
     if (shards_sum(inst))
@@ -270,7 +310,7 @@ static void take_rows(Lockstep *l, const HlDiff *diff, Partner *partner) {
     if (row->verdict == HL_DIFF_FOLDED || !row->b || partner[row->b->serial])
       continue;
     if (may_pair(l, a, row->b))
-      partner[row->b->serial] = a == row->a ? row : new_row(l, a, row->b, row->by);
+      partner[row->b->serial] = a == row->a ? row : new_row(l, a, row->b, row->by, row->what);
     else if (l->shards && a && gives_array(a) && gives_array(row->b))
       l->out->n_not_cut++;
   }
@@ -280,7 +320,7 @@ static void take_itself(Lockstep *l, Partner *partner) {
   for (const HlComp *comp = l->b->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
       if (gives_array(inst))
-        partner[inst->serial] = new_row(l, inst, inst, HL_BY_STRUCTURE);
+        partner[inst->serial] = new_row(l, inst, inst, HL_BY_STRUCTURE, 0);
 }
 
 static void find_partners(Lockstep *l, const HlDiff *diff, Partner *partner) {
@@ -320,10 +360,18 @@ static void pair_up(Lockstep *l, const HlDiff *diff) {
     }
   }
   const Map kinds = kinds_of(l);
+  const int64_t *in_a = all_places(l, l->a), *in_b = all_places(l, l->b);
+  Map rows = {.arena = l->arena};  // by serials of b
+  for (int k = 0; diff && k < diff->n_rows; k++)
+    if (diff->row[k].a && diff->row[k].b)
+      map_add(&rows, diff->row[k].b->serial, (uint64_t)(uintptr_t)&diff->row[k]);
   for (int k = 0; k < out->n_pairs; k++) {
     l->target[k].pair = &out->pair[k];
     l->target[k].due = true;
-    find_sources(l, &l->target[k], &kinds, partner[out->pair[k].b->serial]->by);
+    l->target[k].in_a = in_a[out->pair[k].a->comp->id];
+    l->target[k].in_b = in_b[out->pair[k].b->comp->id];
+    l->target[k].loose = partner[out->pair[k].b->serial]->what & HL_DIFF_OPERANDS;
+    find_sources(l, &l->target[k], &kinds, &rows, partner[out->pair[k].b->serial]->by);
   }
   for (const HlComp *comp = l->a->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
@@ -375,10 +423,20 @@ static const HlLiteral *kept_at(const Source *s, int device, int64_t time) {
 
 // --- The second program's ---------------------------------------------------------------------------
 
+// Whether nothing but chance need make two values equal: zeros, ones, whole numbers.
+static bool is_common(const HlLiteral *value) {
+  const HlValueRange range = hl_value_range(value);
+  if (range.n > 1)
+    return range.low == range.high;
+  return !hl_is_float(value->shape->dtype) || range.low == rint(range.low);
+}
+
 // Whether the value is that of another that it may be: then that is its partner.
 static bool is_another(Lockstep *l, Target *t, int device, int64_t time, const HlLiteral *value) {
   const HlCompareOptions how = {.tolerance = l->options->tolerance};
   HlMismatch mismatch;
+  if (t->tried && is_common(value))
+    return false;
   for (int k = 1; k < t->n_sources; k++) {
     const HlLiteral *expected = kept_at(t->source[k], device, time);
     if (!expected || !hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch))
@@ -388,6 +446,30 @@ static bool is_another(Lockstep *l, Target *t, int device, int64_t time, const H
     t->source[k] = first;
     t->pair->a = t->source[0]->inst;
     return true;
+  }
+  return false;
+}
+
+// Where what an instruction stands in is called from several places, in one of the programs or both, and not the same, its values do
+// not come one for one: it is right if its value is one of those that partners have about then.
+static bool comes_in_turns(const Lockstep *l, const Target *t) {
+  return !l->shards && l->a != l->b && (t->in_a > 1 || t->in_b > 1);
+}
+
+static bool is_in_turn(Lockstep *l, const Target *t, int device, int64_t time,
+                       const HlLiteral *value) {
+  enum { NEAR = 64 };
+  const HlCompareOptions how = {.tolerance = l->options->tolerance};
+  const int64_t middle = time * t->in_a / t->in_b;
+  HlMismatch mismatch;
+  for (int64_t far = 0; far <= 2 * NEAR; far++) {
+    const int64_t at = middle + (far & 1 ? (far + 1) / 2 : -far / 2);
+    for (int k = 0; at >= 0 && k < t->n_sources; k++) {
+      const HlLiteral *expected = kept_at(t->source[k], device, at);
+      if (expected && (hl_literal_equal(value, expected) ||
+                       hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch)))
+        return true;
+    }
   }
   return false;
 }
@@ -434,18 +516,46 @@ static void join_devices(Lockstep *l) {
   }
 }
 
+// What no argument has a part in: constants that differ are most often the same program in other words, such as a quotient
+// that became a product. They are no place to begin with, unless there is no other.
+static bool is_fixed(const HlInst *inst, int depth) {
+  const HlCall *call = inst->comp->first_call;
+  if (inst->op == HL_OP_PARAMETER && call && call == inst->comp->last_call && depth > 0 &&
+      call->caller->op == HL_OP_FUSION)
+    return is_fixed(call->caller->operands[hl_parameter_number(inst)], depth - 1);
+  if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_IOTA)
+    return true;
+  if (inst->n_operands == 0 || inst->n_calls > 0 || depth == 0)
+    return false;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (!is_fixed(inst->operands[k], depth - 1))
+      return false;
+  return true;
+}
+
+enum { FIXED_DEPTH = 4 };
+
+static void note_equal(Lockstep *l, Target *t, int device) {
+  t->pair->compared++;
+  l->out->n_compared++;
+  l->now[device]++;
+}
+
 static void compare(Lockstep *l, Target *t, int device, int64_t time, const HlLiteral *expected,
                     const HlLiteral *value) {
   const HlCompareOptions how = {.tolerance = l->options->tolerance};
   HlMismatch mismatch;
-  t->pair->compared++;
-  l->out->n_compared++;
-  l->now[device]++;
+  note_equal(l, t, device);
+  if (!is_fixed(t->pair->b, FIXED_DEPTH) && hl_is_silent(value) && hl_is_silent(expected)) {
+    t->silent++;
+    l->out->n_silent_values++;
+  }
   if (l->shards)
     note_cut(l, t, device, time, expected, value);
   else if (!hl_literal_equal(value, expected) &&
            !hl_compare(l->quiet, 1, &value, &expected, &how, &mismatch) &&
-           !is_another(l, t, device, time, value))
+           !is_another(l, t, device, time, value) &&
+           !(comes_in_turns(l, t) && is_in_turn(l, t, device, time, value)))
     note_difference(l, t, device, time, l->now[device], &mismatch);
 }
 
@@ -454,12 +564,16 @@ static void compare_value(void *user, int device, const HlInst *inst, const HlLi
   pthread_mutex_lock(&l->lock);
   const uint64_t place = map_get(&l->target_of, inst->serial);
   Target *t = place ? &l->target[place - 1] : NULL;
+  if (t)
+    t->ran = true;
   if (t && t->due) {
     const int64_t time = t->times[device]++;
     const int other = l->devices_a == 1 ? 0 : device;
     const HlLiteral *expected = kept_at(t->source[0], other, time);
     if (expected)
       compare(l, t, device, time, expected, value);
+    else if (comes_in_turns(l, t) && is_in_turn(l, t, device, time, value))
+      note_equal(l, t, device);
     else if (time < t->source[0]->times[other])
       l->out->n_too_large++;
     else
@@ -530,7 +644,10 @@ static bool compare_result(Lockstep *l, int d, const HlLiteral *a, const HlLiter
     out->result = HL_ARRAY(l->arena, HlMismatch, (size_t)n * (size_t)l->devices + 1);
     l->result_cuts = HL_ARRAY(l->arena, ShardCuts, n + 1);
   }
-  return compare_leaves(l, d, n, actual, expected);
+  const bool ok = compare_leaves(l, d, n, actual, expected);
+  for (int k = 0; ok && k < n; k++)
+    out->n_silent += out->result[d * n + k].equal && hl_is_silent(actual[k]);
+  return ok;
 }
 
 static bool compare_results(Lockstep *l, HlLiteral **a, HlLiteral **b) {
@@ -592,8 +709,7 @@ static int choose(Lockstep *l, bool *alone) {
 }
 
 // Where one device had the arguments, all have them.
-static const HlLiteral *const *const *args_of_b(Lockstep *l,
-                                                const HlLiteral *const *const *args) {
+static const HlLiteral *const *const *args_of_b(Lockstep *l, const HlLiteral *const *const *args) {
   if (l->devices_a == l->devices)
     return args;
   const HlLiteral *const **all = HL_ARRAY(l->arena, const HlLiteral *const *, l->devices + 1);
@@ -621,7 +737,7 @@ static bool run_both(Lockstep *l, const HlLiteral *const *const *args, bool alon
 
 static bool run_all(Lockstep *l, const HlLiteral *const *const *args) {
   bool alone = false;
-  for (int left = 1; left > 0; left = choose(l, &alone)) {
+  for (int left = l->out->runs == 0 ? 1 : choose(l, &alone); left > 0; left = choose(l, &alone)) {
     if (l->options->progress)
       l->options->progress(l->options->user, l->out->runs, l->out->runs + left);
     if (!run_both(l, args, alone))
@@ -644,21 +760,6 @@ static const Target *target_at(const Lockstep *l, const HlInst *b) {
   const uint64_t place = map_get(&l->target_of, b->serial);
   return place ? &l->target[place - 1] : NULL;
 }
-
-// What no argument has a part in: constants that differ are most often the same program in other words, such as a quotient
-// that became a product. They are no place to begin with, unless there is no other.
-static bool is_fixed(const HlInst *inst, int depth) {
-  if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_IOTA)
-    return true;
-  if (inst->n_operands == 0 || inst->n_calls > 0 || depth == 0)
-    return false;
-  for (uint32_t k = 0; k < inst->n_operands; k++)
-    if (!is_fixed(inst->operands[k], depth - 1))
-      return false;
-  return true;
-}
-
-enum { FIXED_DEPTH = 4 };
 
 static int state_of(const Lockstep *l, const HlInst *b) {
   const Target *t = target_at(l, b);
@@ -695,8 +796,8 @@ static void go_to_callers(Walk *w, const HlInst *parameter) {
 }
 
 static bool runs_inside(const Walk *w, const HlInst *inst) {
-  return (inst->op == HL_OP_FUSION && !w->l->side_b.by_steps) || hl_op_is((HlOp)inst->op, HL_T_CONTROL) ||
-         inst->op == HL_OP_ASYNC_START;
+  return (inst->op == HL_OP_FUSION && !w->l->side_b.by_steps) ||
+         hl_op_is((HlOp)inst->op, HL_T_CONTROL) || inst->op == HL_OP_ASYNC_START;
 }
 
 static void go_on(Walk *w, const HlInst *inst) {
@@ -746,6 +847,7 @@ static bool follows_another(Walk *w, const HlInst *inst) {
 
 static void find_first(Lockstep *l) {
   HlLockstep *out = l->out;
+  out->n_first = out->n_unknown = 0;
   Walk w = {.l = l, .turn = 1, .seen = HL_ARRAY(l->arena, uint32_t, (size_t)l->b->next_serial + 1)};
   begin_walk(&w);
   while (w.todo.n > 0) {
@@ -766,14 +868,96 @@ static void find_first(Lockstep *l) {
     order[k] = target_at(l, w.different.at[k]);
   qsort(order, (size_t)w.different.n, sizeof *order, by_order);
   out->first = HL_ARRAY(l->arena, const HlStepPair *, w.different.n + 1);
-  for (int k = 0; k < w.different.n; k++)
-    if (!follows_another(&w, order[k]->pair->b))
-      out->first[out->n_first++] = order[k]->pair;
+  // Where operands are partners, too, it is the instruction that is wrong: those first.
+  for (int loose = 0; loose < 2; loose++)
+    for (int k = 0; k < w.different.n; k++)
+      if (order[k]->loose == loose && !follows_another(&w, order[k]->pair->b))
+        out->first[out->n_first++] = order[k]->pair;
   // In a loop all may follow each other: what came first in time is first.
   if (out->n_first == 0 && w.different.n > 0)
     out->first[out->n_first++] = order[0]->pair;
   out->unknown = w.alone.at;
   out->n_unknown = out->n_first > 0 ? 0 : w.alone.n;
+}
+
+// --- Wrong partners -------------------------------------------------------------------------------
+//
+// An optimiser may make several sums of one, and leave no trace of which is which. What differs first, and is not computed from
+// partners, is compared once more with the values of all instructions of the first program that are of the same op, type and
+// sizes: if one of them is its value all the time, that is its partner, and it is not wrong.
+
+static uint64_t form_of(const HlInst *inst) {
+  uint64_t hash = hl_hash_mix(inst->op, (uint64_t)inst->shape->dtype);
+  for (int k = 0; k < inst->shape->rank; k++)
+    hash = hl_hash_mix(hash, (uint64_t)inst->shape->dim[k]);
+  return hash;
+}
+
+static Map forms_of(Lockstep *l) {
+  Map forms = {.arena = l->arena};
+  for (const HlComp *comp = l->a->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (gives_array(inst) && (!l->side_a.by_steps || !is_inside(inst)))
+        map_add(&forms, form_of(inst), (uint64_t)(uintptr_t)inst);
+  return forms;
+}
+
+// False: there is no other.
+static bool widen(Lockstep *l, Target *t, const Map *forms) {
+  const HlInst *b = t->pair->b;
+  Source *some[CANDIDATES + 1] = {t->source[0]};
+  int n = 1;
+  MapWalk walk = map_walk(forms, form_of(b));
+  for (uint64_t at; n <= CANDIDATES && (at = map_next(&walk));) {
+    const HlInst *a = (const HlInst *)(uintptr_t)at;
+    if (a != t->pair->a && a->op == b->op && a->shape->dtype == b->shape->dtype &&
+        hl_shape_same_dims(a->shape, b->shape))
+      some[n++] = source_for(l, a);
+  }
+  t->source = hl_arena_copy(l->arena, some, sizeof *some * (size_t)n);
+  t->n_sources = n;
+  return n > 1;
+}
+
+// Begins anew with those that differ first; how many there are to be compared again.
+static int try_others(Lockstep *l, const Map *forms) {
+  HlLockstep *out = l->out;
+  int n = 0;
+  for (int k = 0; k < out->n_pairs; k++)
+    l->target[k].done = true;
+  for (int k = 0; k < out->n_first; k++) {
+    Target *t = (Target *)(uintptr_t)target_at(l, out->first[k]->b);
+    if (!t->loose || t->tried || is_fixed(t->pair->b, FIXED_DEPTH))
+      continue;
+    t->tried = true;
+    t->before = t->order;
+    if (!widen(l, t, forms))
+      continue;
+    out->n_compared -= t->pair->compared;
+    out->n_silent_values -= t->silent;
+    out->n_different--;
+    t->silent = 0;
+    *t->pair = (HlStepPair){.a = t->pair->a, .b = t->pair->b};
+    t->done = false;
+    n++;
+  }
+  return n;
+}
+
+static bool right_partners(Lockstep *l, const HlLiteral *const *const *args) {
+  enum { ROUNDS = 4 };
+  const Map forms = l->shards || l->a == l->b ? (Map){0} : forms_of(l);
+  for (int round = 0; round < ROUNDS && !l->shards && l->a != l->b; round++) {
+    if (try_others(l, &forms) == 0)
+      return true;
+    if (!run_all(l, args))
+      return false;
+    for (int k = 0; k < l->out->n_pairs; k++)
+      if (l->target[k].tried)
+        l->target[k].order = l->target[k].before;
+    find_first(l);
+  }
+  return true;
 }
 
 // --- All of it --------------------------------------------------------------------------------------
@@ -794,7 +978,8 @@ static bool comes_first(const HlModule *whole, const HlModule *part) {
 // Whether the one is a device's part of the other. Where all that goes in and out is too small to be cut, its header or the name of
 // its entry tells.
 static bool is_part(const HlModule *part, const HlModule *whole) {
-  const bool says = part->num_partitions > 1 && hl_is_partitioned(part) && !hl_is_partitioned(whole);
+  const bool says =
+      part->num_partitions > 1 && hl_is_partitioned(part) && !hl_is_partitioned(whole);
   return (says || sp_is_local(part, whole)) && !comes_first(part, whole);
 }
 
@@ -840,6 +1025,15 @@ static void count_guesses(Lockstep *l) {
     l->out->n_guessed += shards_guessed(&l->result_cuts[k]);
 }
 
+// What reductions, sorts and the like call for each element shows in what they give.
+static bool is_for_elements(const HlComp *comp) {
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    if (call->caller->op == HL_OP_FUSION || call->caller->op == HL_OP_ASYNC_START ||
+        hl_op_is((HlOp)call->caller->op, HL_T_CONTROL))
+      return false;
+  return comp->first_call != NULL;
+}
+
 static bool run_lockstep(Lockstep *l, const HlLiteral *const *const *args) {
   HlLockstep *out = l->out;
   if (!set_devices(l) || !write_borders_out(l))
@@ -866,13 +1060,17 @@ static bool run_lockstep(Lockstep *l, const HlLiteral *const *const *args) {
   bool *unseen = HL_ARRAY(l->arena, bool, (size_t)l->b->next_serial + 1);
   out->n_unseen = side_unseen(&l->side_b, unseen);
   out->unseen = unseen;
+  for (int k = 0; k < out->n_pairs; k++)
+    out->n_not_run += !l->target[k].ran && !unseen[out->pair[k].b->serial] &&
+                      !hl_op_is((HlOp)out->pair[k].b->op, HL_T_GIVEN | HL_T_WIRE) &&
+                      !is_for_elements(out->pair[k].b->comp);
   out->args = l->side_b.args;
   out->n_args = out->args ? l->b->entry->n_params : 0;
   l->side_b.args = NULL;
   if (l->shards)
     count_guesses(l);
   find_first(l);
-  return true;
+  return right_partners(l, args);
 }
 
 bool hl_lockstep(HlCx *cx, const HlModule *a, const HlModule *b,
@@ -925,8 +1123,36 @@ const HlStepPair *hl_lockstep_pair(const HlLockstep *found, const HlInst *b) {
   return NULL;
 }
 
+// Where a value comes from: of a parameter what the one caller hands in, of a fusion or call what is made inside.
+static const HlInst *one_further(const HlLockstep *found, const HlInst *b) {
+  const HlCall *call = b->comp->first_call;
+  const HlInst *from = b->op == HL_OP_GET_TUPLE_ELEMENT ? b->operands[0] : b;
+  if (b->op == HL_OP_PARAMETER && call && call == b->comp->last_call &&
+      (call->caller->op == HL_OP_FUSION || call->caller->op == HL_OP_CALL))
+    return call->caller->operands[hl_parameter_number(b)];
+  if ((from->op != HL_OP_FUSION && from->op != HL_OP_CALL) || from->n_calls != 1)
+    return NULL;
+  const HlInst *root = hl_called(from, 0)->root;
+  if (from != b)
+    root = root->op == HL_OP_TUPLE ? root->operands[hl_attr_int(b, HL_A_INDEX)] : NULL;
+  return root && !found->unseen[root->serial] ? root : NULL;
+}
+
+const HlInst *hl_lockstep_origin(const HlLockstep *found, const HlInst *b) {
+  enum { MOST = 1000 };
+  for (int k = 0; k < MOST; k++) {
+    const HlStepPair *pair = hl_lockstep_pair(found, b);
+    const bool known = pair && pair->compared > 0 && b->op != HL_OP_PARAMETER;
+    const HlInst *next = known ? NULL : one_further(found, b);
+    if (!next)
+      break;
+    b = next;
+  }
+  return b;
+}
+
 static bool is_equal(const HlLockstep *found, const HlInst *b) {
-  const HlStepPair *pair = hl_lockstep_pair(found, b);
+  const HlStepPair *pair = hl_lockstep_pair(found, hl_lockstep_origin(found, b));
   return pair && pair->compared > 0 && pair->different == 0;
 }
 
@@ -944,6 +1170,23 @@ static int64_t height_of(const HlLockstep *found, const HlInst *b, int64_t room)
   return most;
 }
 
+static bool is_known(const HlLockstep *found, const HlInst *b) {
+  const HlInst *from = hl_lockstep_origin(found, b);
+  return hl_op_is((HlOp)from->op, HL_T_GIVEN) || is_equal(found, from);
+}
+
 int64_t hl_lockstep_height(const HlLockstep *found, const HlInst *b) {
   return height_of(found, b, HIGHEST);
+}
+
+const HlInst *hl_lockstep_whole(const HlLockstep *found, const HlInst *b) {
+  while (b->comp->is_fusion && b->comp->first_call && b->comp->first_call == b->comp->last_call) {
+    bool known = true;
+    for (int k = 0; k < b->comp->n_params; k++)
+      known &= is_known(found, b->comp->params[k]);
+    if (known)
+      break;
+    b = b->comp->first_call->caller;
+  }
+  return b;
 }

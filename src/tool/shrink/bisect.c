@@ -490,7 +490,8 @@ static bool is_known(Bisect *b) {
   HlBuf why = {0};
   outcome_print(&o->why, &why);
   if (b->out->end == HL_BISECT_FINE)
-    hl_error_kind(b->cx, o->why.end == CHILD_EXITED ? (HlErrorKind)o->why.status : HL_LIMIT, (HlPos){0},
+    hl_error_kind(b->cx, o->why.end == CHILD_EXITED ? (HlErrorKind)o->why.status : HL_LIMIT,
+                  (HlPos){0},
                   "nothing was found, but of %lld of the %lld runs nothing is known (%s)",
                   (long long)o->unknown, (long long)o->runs, why.at);
   else
@@ -513,6 +514,9 @@ bool hl_bisect(HlCx *cx, const HlModule *m, const HlTest *test, const HlBisectOp
     out->how = hl_arena_strndup(out->arena, how.at, how.n);
     hl_buf_free(&how);
   }
+  if (ok && out->end == HL_BISECT_FINE && test->ask != HL_ASK_COMMAND && b.oracle.good.said &&
+      *b.oracle.good.said)
+    out->how = hl_arena_printf(out->arena, "%s", b.oracle.good.said);
   out->runs = b.oracle.runs;
   out->seconds = hl_now() - start;
   for (int k = 0; b.args && k < b.n_args; k++)

@@ -89,19 +89,30 @@ static int how_it_differs(const HlMismatch *mm) {
                                                                           : DIFFERS_BEYOND_NUMBERS;
 }
 
-static int answer(HlCx *cx, bool ok, const HlReplay *replay) {
-  int status = 0;
+// That all are equal is no answer where there is nothing that could differ. These are the last words then.
+static int say_equal(int results, int silent) {
+  if (results == 0)
+    puts("there are no results to compare");
+  else if (silent > 0)
+    printf("%d of %d results ha%s no finite value, and that such are equal says nothing\n", silent,
+           results, silent == 1 ? "s" : "ve");
+  return 0;
+}
+
+static int answer(HlCx *cx, bool ok, bool compares, const HlReplay *replay) {
+  int status = 0, silent = 0;
   if (!ok)
     return failed(cx);
   for (int k = 0; k < replay->n_leaves; k++) {
     const HlReplayLeaf *leaf = &replay->leaves[k];
+    silent += leaf->compared && leaf->mismatch.equal && hl_is_silent(leaf->value);
     if (!leaf->compared || leaf->mismatch.equal)
       continue;
     printf("r%d differs\n", leaf->number);
     if (status != HL_DIFFERS)
       status = how_it_differs(&leaf->mismatch);
   }
-  return status;
+  return status == 0 && compares ? say_equal(replay->n_compared, silent) : status;
 }
 
 static int ask_run(const Question *q) {
@@ -124,7 +135,7 @@ static int ask_run(const Question *q) {
       !(options.program = hl_compiled_program(cx, compiled, NULL)))
     return failed(cx);
   HlReplay replay;
-  return answer(cx, hl_replay(cx, q->m, &recorded, &options, &replay), &replay);
+  return answer(cx, hl_replay(cx, q->m, &recorded, &options, &replay), test->compare, &replay);
 }
 
 static int ask_passes(const Question *q) {
@@ -139,7 +150,7 @@ static int ask_passes(const Question *q) {
     return failed(cx);
   if (check.differs)
     printf("pass %s, rule %s\n", check.step.pass, check.rewrite.rule ? check.rewrite.rule : "?");
-  return check.differs ? how_it_differs(&check.mismatch) : 0;
+  return check.differs ? how_it_differs(&check.mismatch) : say_equal(check.results, check.silent);
 }
 
 static int ask_xla(const Question *q) {
@@ -162,7 +173,7 @@ static int ask_xla(const Question *q) {
                                .seed = test->seed,
                                .eval = {.seed = test->seed, .no_checks = true}};
   HlReplay replay;
-  return answer(cx, hl_replay(cx, q->m, &recorded, &how, &replay), &replay);
+  return answer(cx, hl_replay(cx, q->m, &recorded, &how, &replay), true, &replay);
 }
 
 static int ask_expect(const Question *q) {
@@ -175,7 +186,7 @@ static int ask_expect(const Question *q) {
                                .seed = test->seed,
                                .eval = {.seed = test->seed, .no_checks = true}};
   HlReplay replay;
-  return answer(cx, hl_replay(cx, q->m, &recorded, &how, &replay), &replay);
+  return answer(cx, hl_replay(cx, q->m, &recorded, &how, &replay), true, &replay);
 }
 
 // In the child: makes the module, if it has to be made; a command gets it as a file then.

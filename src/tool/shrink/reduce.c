@@ -54,7 +54,7 @@ static uint64_t hash_of(Reducer *r, const Candidate *c) {
   return hash ? hash : 1;
 }
 
-static bool is_valid(Reducer *r, const HlModule *m) {
+bool reduce_is_valid(Reducer *r, const HlModule *m) {
   const int before = hl_cx_n_diags(r->cx);
   const bool ok = hl_verify(r->cx, m, NULL);
   hl_cx_forget(r->cx, before);
@@ -105,7 +105,7 @@ static bool make(Reducer *r, const Move *move, const int *thing, int n, Candidat
   hl_complete_entry_layout(c->m);
   reduce_schedule(c->m);
   bool ok = is_less(r, move, c->m) && has_args(r, move, thing, n, c);
-  if (ok && r->is_valid && !(ok = is_valid(r, c->m)))
+  if (ok && r->is_valid && !(ok = reduce_is_valid(r, c->m)))
     r->out->invalid++;
   if (ok) {
     c->hash = hash_of(r, c);
@@ -301,15 +301,15 @@ static bool run_phase(Reducer *r, bool (*phase)(Reducer *)) {
 
 static bool is_left_out(const Reducer *r, bool (*phase)(Reducer *)) {
   return (phase == reduce_types && r->options->keep_types) ||
-         ((phase == reduce_sizes || phase == reduce_ranks) && r->options->keep_sizes);
+         ((phase == reduce_sizes || phase == reduce_dims || phase == reduce_ranks) &&
+          r->options->keep_sizes);
 }
 
 static void run_rounds(Reducer *r) {
-  static bool (*const phases[])(Reducer *) = {reduce_results,   reduce_entry,    reduce_cut,
-                                              reduce_results,   reduce_zeros,    reduce_inline,
-                                              reduce_cut,       reduce_operands, reduce_effects,
-                                              reduce_constants, reduce_sizes,    reduce_types,
-                                              reduce_ranks,     reduce_others};
+  static bool (*const phases[])(Reducer *) = {
+      reduce_results, reduce_entry, reduce_cut,      reduce_results, reduce_zeros,
+      reduce_inline,  reduce_cut,   reduce_operands, reduce_effects, reduce_constants,
+      reduce_sizes,   reduce_dims,  reduce_types,    reduce_ranks,   reduce_others};
   for (int round = 0; round < MOST_ROUNDS && fails_still(r); round++) {
     const int64_t before = size_of_best(r);
     bool changed = false;
@@ -355,7 +355,7 @@ static bool prepare(Reducer *r, const HlModule *m) {
   if (!r->m)
     return false;
   hl_unique_names(r->m);
-  r->is_valid = is_valid(r, r->m);
+  r->is_valid = reduce_is_valid(r, r->m);
   r->out->before = r->out->after = hl_count_instructions(m);
   r->out->file = hl_arena_printf(r->out->arena, "%s", r->options->out);
   if (!oracle_open(r->cx, r->test, &r->oracle))

@@ -3,6 +3,7 @@
 #define TOOL_REDUCE_H
 
 #include "base/map.h"
+#include "hilo/build.h"
 #include "hilo/edit.h"
 #include "hilo/reduce.h"
 #include "tool/shrink/oracle.h"
@@ -55,6 +56,23 @@ typedef struct Move {
 // Tries a move, all things at once first, then halves, down to one; whether the module got less.
 bool reduce_try(Reducer *r, Move *move);
 
+// A copy of the best, in which instructions are found by name.
+typedef struct Found {
+  HlModule *m;  // NULL: reported
+  HlArena *arena;
+  Map by_name;  // of symbols of m
+} Found;
+Found reduce_open_copy(Reducer *r);
+HlInst *reduce_find(const Found *f, const char *name);  // NULL: not there any more, or erased since
+HlModule *reduce_close_copy(Found *f, bool changed);    // the copy, or NULL where nothing has changed
+
+bool reduce_is_valid(Reducer *r, const HlModule *m);
+
+// All of one value; NULL where there is no such value.
+HlInst *reduce_plain_value(HlBuild *b, const HlShape *shape, double value);
+// The leading part of an array, of a shape of as many dimensions.
+HlLiteral *reduce_leading(HlCx *cx, const HlLiteral *from, const HlShape *shape);
+
 // --- Moves: each looks at the best module, tries, says whether it got less (src/tool/shrink/reduce_*.c) ---------------
 bool reduce_results(Reducer *r);     // elements of the result
 bool reduce_entry(Reducer *r);       // another computation as the entry
@@ -64,7 +82,8 @@ bool reduce_operands(Reducer *r);    // instructions by an operand of theirs
 bool reduce_zeros(Reducer *r);       // values by zeros
 bool reduce_others(Reducer *r);      // values by others, and by ones
 bool reduce_effects(Reducer *r);     // what nobody uses, though it has effects
-bool reduce_sizes(Reducer *r);       // sizes of dimensions
+bool reduce_sizes(Reducer *r);       // all dimensions of one size
+bool reduce_dims(Reducer *r);        // one dimension, and what goes together with it
 bool reduce_types(Reducer *r);       // element types
 bool reduce_ranks(Reducer *r);       // dimensions of size 1
 bool reduce_attributes(Reducer *r);  // attributes, and the header

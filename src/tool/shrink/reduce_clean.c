@@ -274,15 +274,82 @@ static bool carry_less(HlInst *inst, HlArena *arena) {
   return true;
 }
 
+// All uses of a tuple of one element take it.
+static void make_plain(HlInst *tuple) {
+  hl_remove_attr(tuple, HL_A_SHARDING);
+  hl_set_shape(tuple, tuple->shape->element[0]);
+  for (HlUse *use = tuple->first_use, *next; use; use = next) {
+    next = use->next;
+    hl_replace_uses(use->user, tuple);
+  }
+}
+
+static HlInst *only_element(HlInst *tuple) {
+  if (tuple->op == HL_OP_TUPLE)
+    return tuple->operands[0];
+  HlInst *element = hl_inst_new(tuple->comp, HL_OP_GET_TUPLE_ELEMENT, tuple->shape->element[0],
+                                hl_fresh_name(tuple->comp->module, "element"), 1, &tuple);
+  hl_set_int(element, HL_A_INDEX, 0);
+  return element;
+}
+
+// A loop over a tuple of one element is one over that.
+static bool carry_plain(HlInst *inst, HlArena *arena) {
+  Loop l;
+  if (!read_loop(inst, arena, &l) || l.n != 1)
+    return false;
+  hl_set_root(l.root->comp, only_element(l.root));
+  hl_set_operand(inst, 0, only_element(inst->operands[0]));
+  make_plain(inst);
+  make_plain(l.body_in);
+  make_plain(l.cond_in);
+  return true;
+}
+
+// --- Tuples that callees take -------------------------------------------------------------------------------
+
+// What a callee has no use for of a tuple that it gets is not given to it.
+static bool take_less(HlInst *inst, int operand, HlInst *param, HlArena *arena) {
+  const int n = param->shape->rank;
+  bool *kept = HL_ARRAY(arena, bool, n + 1);
+  if (!hl_shape_is_tuple(param->shape) || !marks_elements(param, kept) || count(kept, n) == 0)
+    return false;
+  if (n == 1) {
+    hl_set_operand(inst, operand, only_element(inst->operands[operand]));
+    make_plain(param);
+    return true;
+  }
+  if (count(kept, n) == n)
+    return false;
+  hl_set_operand(inst, operand, kept_tuple(inst->operands[operand], kept, arena));
+  hl_remove_attr(param, HL_A_SHARDING);
+  hl_set_shape(param, kept_shape(inst->comp->module, param->shape, kept, arena));
+  renumber(param, kept);
+  return true;
+}
+
+static bool take_all(HlInst *inst, HlArena *arena) {
+  bool changed = false;
+  if (!has_own_callees(inst) || hl_has_attr(inst, HL_A_OUTPUT_TO_OPERAND_ALIASING))
+    return false;
+  for (int k = 0; inst->op == HL_OP_CONDITIONAL && k < inst->n_calls; k++)
+    if (hl_called(inst, k)->n_params == 1 && k + 1 < (int)inst->n_operands)
+      changed |= take_less(inst, k + 1, hl_called(inst, k)->params[0], arena);
+  if (inst->op == HL_OP_CALL || inst->op == HL_OP_FUSION)
+    for (int k = 0; k < hl_called(inst, 0)->n_params && k < (int)inst->n_operands; k++)
+      changed |= take_less(inst, k, hl_called(inst, 0)->params[k], arena);
+  return changed;
+}
+
 static bool shrink_tuples(HlModule *m) {
   HlArena *arena = hl_arena_new();
   bool changed = false;
   for (HlComp *comp = m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       if (inst->op == HL_OP_WHILE)
-        changed |= carry_less(inst, arena);
+        changed |= carry_less(inst, arena) || carry_plain(inst, arena);
       else if (inst->op == HL_OP_FUSION || inst->op == HL_OP_CALL || inst->op == HL_OP_CONDITIONAL)
-        changed |= give_less(inst, arena) || give_plain(inst, arena);
+        changed |= give_less(inst, arena) || give_plain(inst, arena) || take_all(inst, arena);
     }
   hl_arena_free(arena);
   return changed;

@@ -23,13 +23,7 @@ enum { FEW = 400, MANY = 20000 };
 
 // --- Copies with instructions found by name ---------------------------------------------------------------
 
-typedef struct Found {
-  HlModule *m;
-  HlArena *arena;
-  Map by_name;  // of symbols of m
-} Found;
-
-static Found open_copy(Reducer *r) {
+Found reduce_open_copy(Reducer *r) {
   Found f = {.m = hl_clone(r->cx, r->m), .arena = hl_arena_new()};
   f.by_name.arena = f.arena;
   for (HlComp *comp = f.m ? f.m->first : NULL; comp; comp = comp->next)
@@ -38,14 +32,13 @@ static Found open_copy(Reducer *r) {
   return f;
 }
 
-// NULL: not there any more, or erased since.
-static HlInst *find(const Found *f, const char *name) {
+HlInst *reduce_find(const Found *f, const char *name) {
   const HlSym *sym = hl_syms_find(f->m->syms, name, strlen(name));
   HlInst *inst = sym ? map_get_ptr(&f->by_name, sym) : NULL;
   return inst && hl_alive(inst) ? inst : NULL;
 }
 
-static HlModule *close_copy(Found *f, bool changed) {
+HlModule *reduce_close_copy(Found *f, bool changed) {
   hl_arena_free(f->arena);
   if (changed)
     return f->m;
@@ -68,7 +61,7 @@ static void say(HlBuf *what, const char *verb, const char *name, int n) {
 
 static HlModule *without_results(Reducer *r, const Move *move, const int *thing, int n,
                                  HlBuf *what) {
-  Found f = open_copy(r);
+  Found f = reduce_open_copy(r);
   if (!f.m)
     return NULL;
   HlInst *root = f.m->entry->root, **left = HL_ARRAY(f.arena, HlInst *, root->n_operands + 1);
@@ -98,7 +91,7 @@ static HlModule *without_results(Reducer *r, const Move *move, const int *thing,
     hl_forget_interface(f.m);
     say(what, "result", all[thing[0]].name, n);
   }
-  return close_copy(&f, good);
+  return reduce_close_copy(&f, good);
 }
 
 // Of a tuple that is made elsewhere one element.
@@ -122,10 +115,13 @@ static HlModule *with_one_element(Reducer *r, const Move *move, const int *thing
 bool reduce_results(Reducer *r) {
   const HlInst *root = r->m->entry->root;
   if (root->op != HL_OP_TUPLE && hl_shape_is_tuple(root->shape)) {
+    // What runs inside may get less by that, and then all of it does; of others it only adds an instruction.
+    const bool runs = root->op == HL_OP_FUSION || hl_op_is((HlOp)root->op, HL_T_CONTROL);
     Move one = {.phase = "results",
                 .n = root->shape->rank,
                 .make = with_one_element,
-                .any_size = true,
+                .any_size = runs,
+                .as_large = true,
                 .one_by_one = true};
     return reduce_try(r, &one);
   }
@@ -294,10 +290,10 @@ static HlInst *inlined(Reducer *r, HlInst *inst, int choice, HlArena *arena) {
 
 static HlModule *with_inlined(Reducer *r, const Move *move, const int *thing, int n, HlBuf *what) {
   const Thing *all = move->things;
-  Found f = open_copy(r);
+  Found f = reduce_open_copy(r);
   int changed = 0;
   for (int k = 0; f.m && k < n; k++) {
-    HlInst *inst = find(&f, all[thing[k]].name);
+    HlInst *inst = reduce_find(&f, all[thing[k]].name);
     HlInst *by = inst ? inlined(r, inst, all[thing[k]].choice, f.arena) : NULL;
     if (!by || by->shape->dtype != inst->shape->dtype)
       continue;
@@ -305,7 +301,7 @@ static HlModule *with_inlined(Reducer *r, const Move *move, const int *thing, in
     changed++;
   }
   say(what, "in place of the call, its body:", all[thing[0]].name, changed);
-  return close_copy(&f, changed > 0);
+  return reduce_close_copy(&f, changed > 0);
 }
 
 bool reduce_inline(Reducer *r) {
@@ -328,13 +324,13 @@ bool reduce_inline(Reducer *r) {
 // --- One value by another ---------------------------------------------------------------------------------
 
 // Zeros (or ones) of a shape, at the end of the computation; NULL: there is no such value.
-static HlInst *plain_value(HlBuild *b, const HlShape *shape, double value) {
+HlInst *reduce_plain_value(HlBuild *b, const HlShape *shape, double value) {
   if (shape->dtype == HL_TUPLE) {
     HlArena *arena = hl_arena_new();
     HlInst **element = HL_ARRAY(arena, HlInst *, shape->rank + 1);
     bool all = true;
     for (int k = 0; all && k < shape->rank; k++)
-      all = (element[k] = plain_value(b, shape->element[k], value)) != NULL;
+      all = (element[k] = reduce_plain_value(b, shape->element[k], value)) != NULL;
     HlInst *tuple =
         all ? hl_inst_new(b->comp, HL_OP_TUPLE, shape, NULL, shape->rank, element) : NULL;
     hl_arena_free(arena);
@@ -377,8 +373,8 @@ enum { OPERAND, ZERO = 8, ONE, PARAM, EARLIER };
 static HlInst *replacement(Reducer *r, HlInst *inst, int choice) {
   HlBuild b = {.cx = r->cx, .comp = inst->comp, .loc = inst->loc};
   switch (choice) {
-  case ZERO: return is_plain(inst) ? NULL : plain_value(&b, inst->shape, 0);
-  case ONE: return is_plain(inst) ? NULL : plain_value(&b, inst->shape, 1);
+  case ZERO: return is_plain(inst) ? NULL : reduce_plain_value(&b, inst->shape, 0);
+  case ONE: return is_plain(inst) ? NULL : reduce_plain_value(&b, inst->shape, 1);
   case PARAM: return earlier(inst, true);
   case EARLIER: return earlier(inst, false);
   default: return same_operand(inst, choice - OPERAND);
@@ -392,11 +388,11 @@ static bool is_replaceable(const HlInst *inst) {
 
 static HlModule *with_replaced(Reducer *r, const Move *move, const int *thing, int n, HlBuf *what) {
   const Thing *all = move->things;
-  Found f = open_copy(r);
+  Found f = reduce_open_copy(r);
   const char *first = NULL;
   int changed = 0, choice = 0;
   for (int k = 0; f.m && k < n; k++) {
-    HlInst *inst = find(&f, all[thing[k]].name);
+    HlInst *inst = reduce_find(&f, all[thing[k]].name);
     HlInst *by = inst && is_replaceable(inst) ? replacement(r, inst, all[thing[k]].choice) : NULL;
     if (!by || by == inst)
       continue;
@@ -410,7 +406,7 @@ static HlModule *with_replaced(Reducer *r, const Move *move, const int *thing, i
                                       "an earlier value for"};
   if (changed > 0)
     say(what, choice >= ZERO ? verbs[choice - ZERO] : "an operand for", first, changed);
-  return close_copy(&f, changed > 0);
+  return reduce_close_copy(&f, changed > 0);
 }
 
 static bool replace_all(Reducer *r, const char *phase, const int *choices, int n_choices,
@@ -451,17 +447,17 @@ bool reduce_others(Reducer *r) {
 static HlModule *without_effects(Reducer *r, const Move *move, const int *thing, int n,
                                  HlBuf *what) {
   const Thing *all = move->things;
-  Found f = open_copy(r);
+  Found f = reduce_open_copy(r);
   int changed = 0;
   for (int k = 0; f.m && k < n; k++) {
-    HlInst *inst = find(&f, all[thing[k]].name);
+    HlInst *inst = reduce_find(&f, all[thing[k]].name);
     if (!inst || inst->first_use || inst == inst->comp->root)
       continue;
     hl_erase(inst);
     changed++;
   }
   say(what, "erased", all[thing[0]].name, changed);
-  return close_copy(&f, changed > 0);
+  return reduce_close_copy(&f, changed > 0);
 }
 
 bool reduce_effects(Reducer *r) {

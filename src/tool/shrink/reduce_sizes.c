@@ -45,10 +45,9 @@ static const HlShape *shape_of(Sizing *s, const HlShape *shape) {
   return hl_shape_array_full(shapes, shape->dtype, shape->rank, dim, shape->dynamic, shape->layout);
 }
 
-// The leading part of a constant.
-static HlLiteral *constant_of(Sizing *s, const HlLiteral *from, const HlShape *shape) {
-  HlLiteral *out = hl_literal_is_elided(from) ? hl_literal_new_elided(s->cx, shape)
-                                              : hl_literal_new(s->cx, shape);
+HlLiteral *reduce_leading(HlCx *cx, const HlLiteral *from, const HlShape *shape) {
+  HlLiteral *out =
+      hl_literal_is_elided(from) ? hl_literal_new_elided(cx, shape) : hl_literal_new(cx, shape);
   if (!out || !out->data || !from->data)
     return out;
   const size_t bytes = (size_t)hl_dtype_bytes(shape->dtype);
@@ -71,7 +70,7 @@ static void resize_constant(Sizing *s, HlInst *inst) {
   const HlShape *shape = shape_of(s, inst->shape);
   if (shape == inst->shape || !old || !hl_shape_is_array(shape))
     return;
-  HlLiteral *now = constant_of(s, old, shape);
+  HlLiteral *now = reduce_leading(s->cx, old, shape);
   if (!now)
     return;
   const HlAttr attr = {.key = HL_A_VALUE, .ptr = now};
@@ -128,6 +127,16 @@ static void resize_window(Sizing *s, HlInst *inst) {
     hl_set_attr(inst, &attr);
 }
 
+// A dimension of size 0 that had another is no smaller program, but none.
+static bool vanishes(const HlShape *now, const HlShape *was) {
+  if (!hl_shape_is_array(now) || !hl_shape_is_array(was) || now->rank != was->rank)
+    return false;
+  for (int d = 0; d < now->rank; d++)
+    if (now->dim[d] == 0 && was->dim[d] != 0)
+      return true;
+  return false;
+}
+
 // By the op's rule where it has one that does not ask what was written.
 static bool infer_again(Sizing *s, HlInst *inst) {
   if (hl_op_is((HlOp)inst->op, HL_T_WRITTEN | HL_T_GIVEN) || !hl_has_infer((HlOp)inst->op)) {
@@ -145,7 +154,7 @@ static bool infer_again(Sizing *s, HlInst *inst) {
                      .n = (int)inst->n_operands,
                      .declared = wish};
   const HlShape *shape = hl_infer(&q);
-  if (!shape)
+  if (!shape || vanishes(shape, inst->shape))
     return false;
   if (hl_shape_compatible(shape, wish))
     shape = wish;  // its layout
