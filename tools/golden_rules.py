@@ -142,7 +142,7 @@ def main():
     if not os.access(hilo, os.X_OK):
         print(f"skipped: {hilo} is not built")
         return 77
-    paths = sorted(path for folder in folders for path in folder.glob("*.hlo"))
+    paths = sorted(path for folder in folders for path in folder.rglob("*.hlo"))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         files = dict(zip(paths, pool.map(lambda path: list(runs_of(path)), paths)))
     lacking = list(missing(files))

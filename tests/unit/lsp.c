@@ -611,9 +611,20 @@ static void session(HlRng *rng, const char *path, bool break_bytes, int rounds) 
 static void list_files(const char *folder, char paths[][512], int *n, int most) {
   DIR *dir = opendir(folder);
   assert_non_null(dir);
-  for (struct dirent *entry; *n < most && (entry = readdir(dir));)
-    if (entry->d_name[0] != '.')
-      snprintf(paths[(*n)++], 512, "%s/%s", folder, entry->d_name);
+  for (struct dirent *entry; *n < most && (entry = readdir(dir));) {
+    struct stat st;
+    char *path = paths[*n];
+    if (entry->d_name[0] == '.' || snprintf(path, 512, "%s/%s", folder, entry->d_name) >= 512 ||
+        stat(path, &st) != 0)
+      continue;
+    if (S_ISDIR(st.st_mode)) {
+      char inner[512];
+      memcpy(inner, path, sizeof inner);
+      list_files(inner, paths, n, most);
+    } else {
+      (*n)++;
+    }
+  }
   closedir(dir);
 }
 

@@ -123,8 +123,8 @@ static void *work(void *user) {
 }
 
 static void all_come_to_the_same(void **state) {
-  static const char *const patterns[] = {"run/*.hlo", "algsimp/*.hlo", "text/*.hlo", "mlir/*.mlir",
-                                         "jaxpr/*.jaxpr"};
+  static const char *const patterns[] = {"run/*.hlo",    "algsimp/*/*.hlo", "text/*.hlo",
+                                         "text/*/*.hlo", "mlir/*.mlir",     "jaxpr/*.jaxpr"};
   glob_t files = {0};
   for (int k = 0; k < HL_COUNT_OF(patterns); k++) {
     char path[64];

@@ -10,7 +10,7 @@
 // of the 16 positions in a tile a matrix product of tiles and transformed weights (the micro-kernels of panel_simd.c). Nothing but
 // sums of inputs and halves of weights is added to what direct sums do, and sums are made in short pieces: measured against f64
 // (normal inputs and weights; 64, 256, 512 features), the root of the mean square of the error is 2.6e-7, 2.7e-7, 2.7e-7 of that of the result, of
-// XLA:CPU 4.3e-7, 7.4e-7, 7.2e-7. tests/unit/cpu_conv.c holds it to 1e-6 of the largest result. Larger tiles would save more
+// XLA:CPU 4.3e-7, 7.4e-7, 7.2e-7. tests/unit/cpu/cpu_conv.c holds it to 1e-6 of the largest result. Larger tiles would save more
 // and lose a digit.
 #ifndef HILO_CPU_CONV_WINOGRAD_H
 #define HILO_CPU_CONV_WINOGRAD_H

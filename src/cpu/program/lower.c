@@ -43,7 +43,7 @@ typedef struct Lower {
   CpuMaker maker;
   CpuKernels kernels;
   VEC(CpuStep) steps;
-  int depth, loops;  // computations, and loops, that we are in
+  int depth, loops;     // computations, and loops, that we are in
   struct Turns *turns;  // the innermost of these loops
   VEC(Held) held;
   int64_t held_bytes;
@@ -310,13 +310,8 @@ static CpuPlace place_of_leaf(const Lower *l, const HlInst *inst, int leaf) {
 
 // Whether an instruction may write where a chain reads.
 static bool disturbs(const Lower *l, const HlInst *inst, const Chain *chain) {
-  switch (inst->op) {
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_CALL:
-  case HL_OP_ASYNC_START: return true;
-  default: break;
-  }
+  if (hl_op_is((HlOp)inst->op, HL_T_CONTROL) || inst->op == HL_OP_ASYNC_START)
+    return true;
   const uint32_t first = hl_slot(l->flow, inst);
   for (uint32_t k = first; k < first + l->flow->slot_size[first]; k++)
     for (int s = 0; defines(l, inst, k) && s < chain->n_sources; s++) {

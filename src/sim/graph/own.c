@@ -335,10 +335,9 @@ static HlSimNode *add(Bridge *b, HlSimSub *sub, const HlInst *inst, HlSimNode **
   const HlOp op =
       hl_op_half((HlOp)what->op) == HL_HALF_START ? hl_op_plain((HlOp)what->op) : (HlOp)what->op;
   HlSimOp as;
+  if (hl_op_is((HlOp)inst->op, HL_T_CONTROL))
+    return add_control(b, sub, inst);
   switch ((HlOp)inst->op) {
-  case HL_OP_WHILE:
-  case HL_OP_CALL:
-  case HL_OP_CONDITIONAL: return add_control(b, sub, inst);
   case HL_OP_SEND:
   case HL_OP_SEND_DONE:
   case HL_OP_RECV:

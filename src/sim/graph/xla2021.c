@@ -256,23 +256,14 @@ static void touch(const HlInst *inst, Props *p) {
 
 // --- Arithmetic -------------------------------------------------------------------------------------------------
 
+// Of functions that came later it knew nothing.
 static bool is_transcendental(HlOp op) {
-  switch (op) {
-  case HL_OP_EXPONENTIAL:
-  case HL_OP_LOG:
-  case HL_OP_LOGISTIC:
-  case HL_OP_POWER:
-  case HL_OP_SQRT:
-  case HL_OP_CBRT:
-  case HL_OP_RSQRT:
-  case HL_OP_TANH:
-  case HL_OP_SINE:
-  case HL_OP_COSINE:
-  case HL_OP_EXPONENTIAL_MINUS_ONE:
-  case HL_OP_LOG_PLUS_ONE:
-  case HL_OP_ATAN2: return true;
-  default: return false;
-  }
+  static const HlOp later[] = {HL_OP_TAN,  HL_OP_ERF,   HL_OP_SINH,  HL_OP_COSH, HL_OP_ASIN,
+                               HL_OP_ACOS, HL_OP_ASINH, HL_OP_ACOSH, HL_OP_ATANH};
+  for (int k = 0; k < HL_COUNT_OF(later); k++)
+    if (op == later[k])
+      return false;
+  return hl_op_is_transcendental(op);
 }
 
 static int64_t window_size(const HlInst *inst) {
@@ -474,22 +465,19 @@ static void run_called(Analysis *a, const HlInst *inst, Props *p) {
 }
 
 static Props props_of(Analysis *a, const HlInst *inst) {
+  const HlOp op = (HlOp)inst->op;
   Props p = begin(a, inst);
-  switch ((HlOp)inst->op) {
-  case HL_OP_FUSION:
+  if (op == HL_OP_FUSION) {
     if (inst->n_calls > 0)
       fuse(a, inst, &p);
-    break;
-  case HL_OP_CALL:
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL: run_called(a, inst, &p); break;
-  case HL_OP_CUSTOM_CALL: unknown(&p); break;
-  case HL_OP_ALL_REDUCE:
-  case HL_OP_ALL_REDUCE_START:
+  } else if (hl_op_is(op, HL_T_CONTROL)) {
+    run_called(a, inst, &p);
+  } else if (op == HL_OP_CUSTOM_CALL) {
+    unknown(&p);
+  } else if (op == HL_OP_ALL_REDUCE || op == HL_OP_ALL_REDUCE_START) {
     touch_all(inst, &p);
     all_reduce(inst, &p);
-    break;
-  default:
+  } else {
     touch_all(inst, &p);
     touch(inst, &p);
     compute(a, inst, &p);
@@ -532,18 +520,11 @@ static HlSimCost noted(const HlInst *inst, const Props *p) {
 
 // Computations that the analysis walks: those of what counts what it calls.
 static bool walks(const HlInst *inst) {
-  switch ((HlOp)inst->op) {
-  case HL_OP_MAP:
-  case HL_OP_REDUCE:
-  case HL_OP_REDUCE_WINDOW:
-  case HL_OP_SELECT_AND_SCATTER:
-  case HL_OP_SCATTER:
-  case HL_OP_CALL:
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL: return true;
-  case HL_OP_FUSION: return inst->n_calls > 0 && !counts_as(inst);
-  default: return false;
-  }
+  const HlOp op = (HlOp)inst->op;
+  if (op == HL_OP_FUSION)
+    return inst->n_calls > 0 && !counts_as(inst);
+  return op == HL_OP_MAP ||
+         (hl_op_is(op, HL_T_CONTROL | HL_T_FOLDS) && !hl_op_is(op, HL_T_COLLECTIVE));
 }
 
 static void mark_walked(const HlModule *m, bool *walked) {

@@ -130,6 +130,31 @@ static void drop_slice(const HlInst *inst, Drop *drop) {
   set_all(inst, drop);
 }
 
+static void drop_iota(const HlInst *inst, Drop *drop) {
+  keep_where(drop, hl_attr_int(inst, HL_A_IOTA_DIMENSION), true);
+}
+
+static void drop_concatenate(const HlInst *inst, Drop *drop) {
+  keep_where(drop, hl_dim(inst), true);
+  set_all(inst, drop);
+}
+
+static void drop_reshape(const HlInst *inst, Drop *drop) {
+}  // whatever its operand has
+
+typedef void DropRule(const HlInst *inst, Drop *drop);
+static DropRule *const drop_rule[HL_OP_COUNT] = {
+    [HL_OP_RESHAPE] = drop_reshape,
+    [HL_OP_IOTA] = drop_iota,
+    [HL_OP_BROADCAST] = drop_broadcast,
+    [HL_OP_TRANSPOSE] = drop_transpose,
+    [HL_OP_REDUCE] = drop_reduce,
+    [HL_OP_DOT] = drop_dot,
+    [HL_OP_SLICE] = drop_slice,
+    [HL_OP_REVERSE] = set_all,
+    [HL_OP_CONCATENATE] = drop_concatenate,
+};
+
 // Whether the op is known here; `drop` says what of `out` can go.
 static bool find_drop(const HlInst *inst, Dims out, Drop *drop) {
   *drop = (Drop){.out = out};
@@ -139,26 +164,16 @@ static bool find_drop(const HlInst *inst, Dims out, Drop *drop) {
     if (!hl_shape_is_array(inst->operands[k]->shape) ||
         hl_shape_is_dynamic(inst->operands[k]->shape))
       return false;
-  switch (inst->op) {
-  case HL_OP_PARAMETER: return inst->comp == inst->comp->module->entry;
-  case HL_OP_CONSTANT: return hl_constant(inst) != NULL;
-  case HL_OP_RESHAPE: return true;
-  case HL_OP_IOTA: keep_where(drop, hl_attr_int(inst, HL_A_IOTA_DIMENSION), true); break;
-  case HL_OP_BROADCAST: drop_broadcast(inst, drop); break;
-  case HL_OP_TRANSPOSE: drop_transpose(inst, drop); break;
-  case HL_OP_REDUCE: drop_reduce(inst, drop); break;
-  case HL_OP_DOT: drop_dot(inst, drop); break;
-  case HL_OP_SLICE: drop_slice(inst, drop); break;
-  case HL_OP_REVERSE: set_all(inst, drop); break;
-  case HL_OP_CONCATENATE:
-    keep_where(drop, hl_dim(inst), true);
-    set_all(inst, drop);
-    break;
-  default:
-    if (!hl_op_is((HlOp)inst->op, HL_T_ELEMENTWISE) || inst->n_operands == 0)
-      return false;
-    set_all(inst, drop);
-  }
+  if (inst->op == HL_OP_PARAMETER)
+    return inst->comp == inst->comp->module->entry;
+  if (inst->op == HL_OP_CONSTANT)
+    return hl_constant(inst) != NULL;
+  DropRule *rule = drop_rule[inst->op];
+  if (!rule && hl_op_is((HlOp)inst->op, HL_T_ELEMENTWISE) && inst->n_operands > 0)
+    rule = set_all;
+  if (!rule)
+    return false;
+  rule(inst, drop);
   return drop->out != 0;
 }
 
@@ -218,25 +233,40 @@ static void squeeze_slice(Squeeze *s, HlInst *inst, const Drop *drop) {
   hl_set_ints(inst, HL_A_SLICE, (HlI64s){now, n});
 }
 
+static void squeeze_iota(Squeeze *s, HlInst *inst, const Drop *drop) {
+  hl_set_int(inst, HL_A_IOTA_DIMENSION, place(drop->out, hl_attr_int(inst, HL_A_IOTA_DIMENSION)));
+}
+
+static void squeeze_concatenate(Squeeze *s, HlInst *inst, const Drop *drop) {
+  hl_set_int(inst, HL_A_DIMENSION, place(drop->out, hl_dim(inst)));
+}
+
+static void squeeze_dims(Squeeze *s, HlInst *inst, const Drop *drop) {
+  set_dims(s, inst, HL_A_DIMENSIONS, drop->in[0]);
+}
+
+static void squeeze_dot(Squeeze *s, HlInst *inst, const Drop *drop) {
+  set_dims(s, inst, HL_A_LHS_BATCH_DIMS, drop->in[0]);
+  set_dims(s, inst, HL_A_RHS_BATCH_DIMS, drop->in[1]);
+  set_dims(s, inst, HL_A_LHS_CONTRACTING_DIMS, drop->in[0]);
+  set_dims(s, inst, HL_A_RHS_CONTRACTING_DIMS, drop->in[1]);
+}
+
+typedef void SqueezeRule(Squeeze *s, HlInst *inst, const Drop *drop);
+static SqueezeRule *const squeeze_rule[HL_OP_COUNT] = {
+    [HL_OP_IOTA] = squeeze_iota,
+    [HL_OP_BROADCAST] = squeeze_broadcast,
+    [HL_OP_SLICE] = squeeze_slice,
+    [HL_OP_TRANSPOSE] = squeeze_dims,
+    [HL_OP_REDUCE] = squeeze_dims,
+    [HL_OP_REVERSE] = squeeze_dims,
+    [HL_OP_CONCATENATE] = squeeze_concatenate,
+    [HL_OP_DOT] = squeeze_dot,
+};
+
 static void squeeze_attrs(Squeeze *s, HlInst *inst, const Drop *drop) {
-  switch (inst->op) {
-  case HL_OP_IOTA:
-    hl_set_int(inst, HL_A_IOTA_DIMENSION, place(drop->out, hl_attr_int(inst, HL_A_IOTA_DIMENSION)));
-    break;
-  case HL_OP_BROADCAST: squeeze_broadcast(s, inst, drop); break;
-  case HL_OP_SLICE: squeeze_slice(s, inst, drop); break;
-  case HL_OP_TRANSPOSE:
-  case HL_OP_REDUCE:
-  case HL_OP_REVERSE: set_dims(s, inst, HL_A_DIMENSIONS, drop->in[0]); break;
-  case HL_OP_CONCATENATE: hl_set_int(inst, HL_A_DIMENSION, place(drop->out, hl_dim(inst))); break;
-  case HL_OP_DOT:
-    set_dims(s, inst, HL_A_LHS_BATCH_DIMS, drop->in[0]);
-    set_dims(s, inst, HL_A_RHS_BATCH_DIMS, drop->in[1]);
-    set_dims(s, inst, HL_A_LHS_CONTRACTING_DIMS, drop->in[0]);
-    set_dims(s, inst, HL_A_RHS_CONTRACTING_DIMS, drop->in[1]);
-    break;
-  default: break;
-  }
+  if (squeeze_rule[inst->op])
+    squeeze_rule[inst->op](s, inst, drop);
   hl_remove_attr(inst, HL_A_SHARDING);
   if (inst->op != HL_OP_CUSTOM_CALL)
     hl_remove_attr(inst, HL_A_BACKEND_CONFIG);
