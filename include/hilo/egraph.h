@@ -24,9 +24,14 @@ extern "C" {
 
 // The e-graph's own rules: laws that go either way, which no pass may have, since it would never end. An exact one keeps every bit
 // of every result; what is not exact rounds otherwise or overflows elsewhere.
+//
+// A rule of several roots is about values that share an operand: it builds what is equal to each of them, of something that is computed
+// once. False: it does not apply.
+typedef bool HlSeveralFn(HlBuild *b, int n, HlInst *const *roots, HlInst **by);
 typedef struct HlEgraphRule {
-  HlRule rule;
+  HlRule rule;                         // apply: NULL where it has several roots
   bool exact;
+  HlSeveralFn *several;                // NULL: it has one root
 } HlEgraphRule;
 const HlEgraphRule *hl_egraph_rules(int *n);
 
@@ -82,6 +87,7 @@ typedef struct HlEgraphOptions {
   // Seconds that a compiled program takes, instead of hl_env_costs_of it: measured, say. Negative: it cannot be told. May be NULL.
   // Asked again, in turns, of what it has chosen and of the module as it was.
   double (*measure)(void *user, const HlModule *compiled);
+  HlMaybeFloat measuring;              // with `measure`: for how many seconds programs are looked for by measuring; 60
   double least_gain;                   // how much better than the module as it was a program must be: 0.01, 1%
   HlEgraphWay extract;
   uint64_t seed;                       // of RANDOM

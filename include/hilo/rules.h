@@ -5,6 +5,10 @@
 //   double:          multiply(x, 2) => add(x, x)
 //   nothing-left:    subtract(x, x) => 0 when integral(x)
 //   factor:          add(multiply(x, y), multiply(x, z)) => multiply(x, add(y, z)) when inexact
+//   shared:          divide(x, z), divide(y, z) => multiply(x, divide(1, z)), multiply(y, divide(1, z)) when float(x) and inexact
+//
+// Several left sides (at most four), each of which shares a value with one before it, stand for several instructions, which are replaced
+// at once by as many right sides.
 //
 // Ops are elementwise ones; letters stand for any value, twice the same letter for the same value, a number for a constant that has it
 // everywhere. Conditions, joined by "and": float(x), integral(x), signed(x), unsigned(x), pred(x), complex(x), and inexact: the law

@@ -11,6 +11,7 @@
 #include "hilo/build.h"
 #include "hilo/egraph.h"
 #include "hilo/opt.h"
+#include "hilo/verify.h"
 #include "hilo/target.h"
 #include "hilo/text.h"
 #include "hilo/trajectory.h"
@@ -318,9 +319,9 @@ static void programs_can_be_measured(void **state) {
   (void)state;
   One t = start(integers);
   int measured = 0;
-  saturate(&t, (HlEgraphOptions){.measure = by_count, .user = &measured});
-  // What is chosen, and what was there, five times again.
-  assert_int_equal(measured, t.report.n_candidates + (t.report.candidate[0].taken ? 0 : 10));
+  saturate(&t, (HlEgraphOptions){.measure = by_count, .user = &measured, .measuring = {true, 0}});
+  // What is chosen, and what was there, nine times again.
+  assert_int_equal(measured, t.report.n_candidates + (t.report.candidate[0].taken ? 0 : 18));
   assert_true(measured >= 2);
   for (int k = 0; k < t.report.n_candidates; k++)
     assert_true(t.report.candidate[k].seconds == (double)t.report.candidate[k].instructions);
@@ -338,13 +339,61 @@ static double by_luck(void *user, const HlModule *compiled) {
   return k == 2 ? 1 : 2;
 }
 
+// As if this machine were slow where sums and products are one kernel.
+static double by_barriers(void *user, const HlModule *m) {
+  double seconds = 10;
+  for (const HlInst *inst = m->entry->first; inst; inst = inst->next)
+    if (inst->op == HL_OP_OPT_BARRIER && inst->operands[0]->op == HL_OP_MULTIPLY)
+      seconds -= 2;
+    else if (inst->op == HL_OP_OPT_BARRIER)
+      seconds += 1;
+  return seconds;
+}
+
+static void values_are_kept_apart(void **state) {
+  (void)state;
+  One t = start("HloModule m\nENTRY main {\n  x = f32[4] parameter(0)\n  y = f32[4] parameter(1)\n"
+                "  m = f32[4] multiply(x, y)\n  e = f32[4] exponential(m)\n"
+                "  n = f32[4] multiply(e, y)\n  ROOT s = f32[4] add(n, e)\n}\n");
+  saturate(&t, (HlEgraphOptions){.pipeline = "", .measure = by_barriers, .least_gain = 0.02});
+  assert_int_equal(count(&t, HL_OP_OPT_BARRIER), 2);
+  assert_string_equal(t.report.candidate[t.report.n_candidates - 1].how, "kept apart");
+  assert_true(t.report.candidate[t.report.n_candidates - 1].taken);
+  assert_true(t.report.candidate[t.report.n_candidates - 1].seconds == 6);
+  assert_true(hl_verify(t.cx, t.m, NULL));
+  end(&t);
+}
+
+static double by_dots(void *user, const HlModule *m) {
+  double n = 1;
+  for (const HlInst *inst = m->entry->first; inst; inst = inst->next)
+    n += inst->op == HL_OP_DOT;
+  return n;
+}
+
+static void products_are_put_side_by_side(void **state) {
+  (void)state;
+  One t = start("HloModule m\nENTRY main {\n  x = f32[4,8] parameter(0)\n  y = f32[8,3] parameter(1)\n"
+                "  z = f32[8,5] parameter(2)\n"
+                "  p = f32[4,3] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                "  q = f32[4,5] dot(x, z), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                "  ROOT t = (f32[4,3], f32[4,5]) tuple(p, q)\n}\n");
+  saturate(&t, (HlEgraphOptions){.pipeline = "", .measure = by_dots, .least_gain = 0.02});
+  assert_true(rule(&t, "dots-beside")->news > 0);
+  assert_int_equal(count(&t, HL_OP_DOT), 1);
+  assert_int_equal(count(&t, HL_OP_CONCATENATE), 1);
+  assert_int_equal(count(&t, HL_OP_SLICE), 2);
+  end(&t);
+}
+
 static void gains_by_chance_are_not_taken(void **state) {
   (void)state;
   One t = start(integers);
   int measured = 0;
-  saturate(&t, (HlEgraphOptions){.measure = by_luck, .user = &measured, .least_gain = 0.02});
+  saturate(&t, (HlEgraphOptions){
+                   .measure = by_luck, .user = &measured, .measuring = {true, 0}, .least_gain = 0.02});
   assert_true(t.report.candidate[1].seconds == 1 && t.report.candidate[0].taken);
-  assert_int_equal(measured, t.report.n_candidates + 10);
+  assert_int_equal(measured, t.report.n_candidates + 18);
   assert_int_equal(count(&t, HL_OP_ADD), 1);
   end(&t);
 }
@@ -590,6 +639,8 @@ int main(void) {
       cmocka_unit_test(programs_can_be_measured),
       cmocka_unit_test(little_gain_changes_nothing),
       cmocka_unit_test(gains_by_chance_are_not_taken),
+      cmocka_unit_test(values_are_kept_apart),
+      cmocka_unit_test(products_are_put_side_by_side),
       cmocka_unit_test(rows_are_multiplied_at_once),
       cmocka_unit_test(loops_are_seen_through),
       cmocka_unit_test(equal_loops_are_one),

@@ -57,8 +57,10 @@ bool rewrite_read_setting(Cli *cli, Rewrite *out);
       {"--extract", "WAY",                                                                       \
        "of --saturate: all (default), greedy, shared, local, exact, or random"},                 \
       {"--nodes", "N", "of --saturate: no rounds beyond so many nodes (default: 100000)"},       \
-      {"--rounds", "N", "of --saturate: rounds of rules (default: 12)"}, {                       \
-    "--seconds", "S", "of --saturate: no rounds beyond this time (default: 10)"                  \
+      {"--rounds", "N", "of --saturate: rounds of rules (default: 12)"},                         \
+      {"--seconds", "S", "of --saturate: no rounds beyond this time (default: 10)"}, {           \
+    "--measuring", "S",                                                                          \
+        "of --saturate --metric=measured: try other kernels for so long (default: 60)"           \
   }
 bool rewrite_read_saturation(Cli *cli, HlEgraphOptions *out);
 // How many results there was nothing to compare of, if any.

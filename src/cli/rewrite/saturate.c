@@ -28,7 +28,7 @@ static bool read_way(Cli *cli, HlEgraphWay *out) {
 
 bool rewrite_read_saturation(Cli *cli, HlEgraphOptions *out) {
   static const char *const own[] = {"--fast-math", "--engine-rules",  "--compile", "--extract",
-                                    "--nodes",     "--rounds", "--seconds"};
+                                    "--nodes",     "--rounds", "--seconds", "--measuring"};
   for (int k = 0; k < HL_COUNT_OF(own); k++)
     if (cli_flag(cli, own[k]) && !cli_flag(cli, "--saturate")) {
       cli_usage(cli, "%s is of --saturate", own[k]);
@@ -46,13 +46,23 @@ bool rewrite_read_saturation(Cli *cli, HlEgraphOptions *out) {
   out->nodes.given = cli_flag(cli, "--nodes");
   out->iterations.given = cli_flag(cli, "--rounds");
   out->seconds.given = cli_flag(cli, "--seconds");
+  out->measuring.given = cli_flag(cli, "--measuring");
   if (!read_way(cli, &out->extract) ||
       !cli_integer(cli, "--nodes", 0, UINT32_MAX / 4, &out->nodes.value) ||
       !cli_integer(cli, "--rounds", 0, INT64_MAX, &out->iterations.value) ||
-      !cli_number(cli, "--seconds", &out->seconds.value))
+      !cli_number(cli, "--seconds", &out->seconds.value) ||
+      !cli_number(cli, "--measuring", &out->measuring.value))
     return false;
   if (out->seconds.given && !(out->seconds.value >= 0)) {
     cli_usage(cli, "--seconds must not be negative");
+    return false;
+  }
+  if (out->measuring.given && !(out->measuring.value >= 0)) {
+    cli_usage(cli, "--measuring must not be negative");
+    return false;
+  }
+  if (out->measuring.given && (!metric || strcmp(metric, "measured") != 0)) {
+    cli_usage(cli, "--measuring is of --metric=measured");
     return false;
   }
   return true;
@@ -60,29 +70,46 @@ bool rewrite_read_saturation(Cli *cli, HlEgraphOptions *out) {
 
 // --- The work ---------------------------------------------------------------------------------------
 
+// So many runs that the least of them says something: as many as take as long as this, at least the usual 20.
+static const double MEASURED_SECONDS = 0.02;
+enum { MOST_MEASURED_RUNS = 4000 };
+
+typedef struct Measuring {
+  Cli *cli;
+  double seconds;  // of the program before
+  int64_t n;
+} Measuring;
+
 static bool tell(void *user, int64_t rounds, int64_t nodes) {
-  cli_progress(user, "%lld rounds, %lld nodes", (long long)rounds, (long long)nodes);
+  const Measuring *now = user;
+  cli_progress(now->cli, "%lld rounds, %lld nodes", (long long)rounds, (long long)nodes);
   return true;
 }
 
-// Of the program as it was taken out: hl_measure compiles it itself.
+// Of the program as it was taken out: hl_measure compiles it itself. The least of its runs, since what disturbs a run only adds.
 static double measure(void *user, const HlModule *m) {
-  Cli *cli = user;
+  Measuring *now = user;
+  const double runs = now->seconds > 0 ? MEASURED_SECONDS / now->seconds : 0;
+  const HlMeasureOptions options = {
+      .runs = runs < 20 ? 20 : runs > MOST_MEASURED_RUNS ? MOST_MEASURED_RUNS : (int)runs};
   HlMeasured measured;
-  cli_progress(cli, "measuring");
-  return hl_measure(cli->cx, m, NULL, &measured) ? measured.median : -1;
+  cli_progress(now->cli, "measuring program %lld", (long long)++now->n);
+  if (!hl_measure(now->cli->cx, m, &options, &measured))
+    return -1;
+  now->seconds = measured.best;
+  return measured.best;
 }
 
 enum { LEAST_MEASURED_PERCENT = 2 };  // what is less may be chance
 
-static HlEgraphOptions options_of(Cli *cli, const Rewrite *plan, const HlModule *m) {
+static HlEgraphOptions options_of(Measuring *measuring, const Rewrite *plan, const HlModule *m) {
   HlEgraphOptions options = plan->saturation;
   options.passes = &hl_passes;
   options.pipelines = &hl_pipelines;
   options.target = plan->setting.target ? plan->setting.target : hl_target_of_module(m);
   options.seed = plan->setting.seed;
   options.progress = tell;
-  options.user = cli;
+  options.user = measuring;
   if (plan->setting.metric && strcmp(plan->setting.metric, "measured") == 0) {
     options.measure = measure;
     options.least_gain = LEAST_MEASURED_PERCENT / 100.0;
@@ -197,7 +224,8 @@ static void report_json(HlBuf *out, const HlEgraphReport *r) {
 bool rewrite_saturate(Cli *cli, const Rewrite *plan, HlModule *m, HlModule **result, HlBuf *out) {
   HlEgraphReport report;
   HlArena *arena = hl_arena_new();
-  const HlEgraphOptions options = options_of(cli, plan, m);
+  Measuring measuring = {.cli = cli};
+  const HlEgraphOptions options = options_of(&measuring, plan, m);
   *result = hl_clone(cli->cx, m);
   bool ok = *result && hl_saturate(cli->cx, *result, &options, arena, &report);
   cli_progress(cli, NULL);

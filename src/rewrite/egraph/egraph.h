@@ -5,6 +5,7 @@
 //   import.c    computations into regions
 //   work.c      a few nodes as instructions, for rules to look at; what rules made, back
 //   rules*.c    the own rules
+//   several.c   nodes that share an operand, for rules of several roots
 //   region.c    laws of loops, branches and calls
 //   price.c     prices of nodes
 //   extract.c   choosing;  exact.c  branch and bound
@@ -74,6 +75,13 @@ typedef struct Origin {  // of a node: the instruction of the module that it was
   HlInst *inst;
 } Origin;
 
+// Values that a rule of several roots has found to be parts of one: it pays only if all of them are taken from it.
+typedef struct Group {
+  uint32_t region;
+  int n;
+  uint32_t *node;  // of each class the one that is such a part
+} Group;
+
 struct HlEgraph {
   HlCx *cx;
   HlArena *arena;
@@ -95,6 +103,7 @@ struct HlEgraph {
   uint64_t *table;     // nodes by hash, open addressing: the hash and 1 + node
   uint32_t n_table, table_mask;
   VEC(uint32_t) dirty;  // classes whose users are to be looked at
+  VEC(Group) groups;
   int64_t n_alive, n_classes, n_refused;
   int64_t n_news;  // nodes made and classes merged
   uint32_t round;
@@ -176,6 +185,12 @@ typedef struct Rules {
 // Tries all rules on what is new since the last round. False after reporting.
 bool eg_try_rules(HlEgraph *eg, Rules *rules);
 
+// --- several.c --------------------------------------------------------------------------------------
+
+// Nodes of the op that share an operand, from classes that instructions of the module are of; in lists, each ended by NONE, in the arena.
+typedef VEC(uint32_t) NodeVec;
+NodeVec eg_sharing(const HlEgraph *eg, HlArena *arena, HlOp op, uint32_t since);
+
 // --- price.c -----------------------------------------------------------------------------------------
 
 // Prices of all nodes, in seconds, by node; in the arena. Those of what runs regions go by Region.price.
@@ -205,6 +220,11 @@ typedef struct Choice {
 Choice eg_extract(HlEgraph *eg, HlArena *arena, double *price, HlEgraphWay how);
 // The cheapest tree of each class, by any prices.
 Choice eg_extract_trees(HlEgraph *eg, HlArena *arena, const double *price);
+// A group in a choice, all its values at once, and back; `undo` has room for EG_MOST_SIDE_BY_SIDE.
+bool eg_take_group(const HlEgraph *eg, const Group *group, uint32_t *node, uint32_t *undo);
+void eg_leave_group(const HlEgraph *eg, const Group *group, uint32_t *node, const uint32_t *undo);
+// The program as it was, as far as its nodes are left.
+Choice eg_original(HlEgraph *eg, HlArena *arena, const double *price);
 // Classes that a region needs under a choice, operands first; in the arena. False: it goes round in a circle.
 bool eg_order(const HlEgraph *eg, HlArena *arena, const uint32_t *node, uint32_t region,
               uint32_t **order, int *n);

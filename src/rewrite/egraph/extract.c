@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "rewrite/egraph/egraph.h"
+#include "rewrite/egraph/rules.h"
 
 const char *hl_egraph_way_name(HlEgraphWay extract) {
   static const char *const names[] = {"all", "greedy", "shared", "local", "exact", "random"};
@@ -205,6 +206,44 @@ static double choose_shared(HlEgraph *eg, const double *price, uint32_t region, 
 
 enum { LOCAL_VISITS = 6000000, LOCAL_ROUNDS = 4 };  // classes looked at in all
 
+// All values of a group as parts of one. The choice before is in `undo`. False: it is so already, or no node of it is left.
+bool eg_take_group(const HlEgraph *eg, const Group *group, uint32_t *node, uint32_t *undo) {
+  bool any = false;
+  for (int k = 0; k < group->n; k++) {
+    const Node *part = &eg->nodes.at[group->node[k]];
+    const uint32_t class = eg_find(eg, part->class);
+    undo[k] = node[class];
+    if (part->dead)
+      return false;
+    any = any || node[class] != group->node[k];
+  }
+  for (int k = 0; any && k < group->n; k++)
+    node[eg_find(eg, eg->nodes.at[group->node[k]].class)] = group->node[k];
+  return any;
+}
+
+void eg_leave_group(const HlEgraph *eg, const Group *group, uint32_t *node, const uint32_t *undo) {
+  for (int k = group->n; k > 0; k--)
+    node[eg_find(eg, eg->nodes.at[group->node[k - 1]].class)] = undo[k - 1];
+}
+
+// Values that are parts of one pay only all at once.
+static double choose_groups(const HlEgraph *eg, HlArena *arena, const double *price,
+                            uint32_t region, double best, uint32_t *node) {
+  for (int k = 0; k < eg->groups.n; k++) {
+    const Group *group = &eg->groups.at[k];
+    uint32_t undo[EG_MOST_SIDE_BY_SIDE];
+    if (group->region != region || !eg_take_group(eg, group, node, undo))
+      continue;
+    const double total = eg_price_of(eg, arena, price, node, region);
+    if (total < best * (1 - 1e-12))
+      best = total;
+    else
+      eg_leave_group(eg, group, node, undo);
+  }
+  return best;
+}
+
 static double choose_local(const HlEgraph *eg, const double *price, uint32_t region,
                            uint32_t *node) {
   HlArena *arena = hl_arena_new();
@@ -233,6 +272,9 @@ static double choose_local(const HlEgraph *eg, const double *price, uint32_t reg
       }
       node[class] = kept;
     }
+    const double before = best;
+    best = choose_groups(eg, arena, price, region, best, node);
+    changed = changed || best < before;
   }
   hl_arena_free(arena);
   return best;
@@ -310,6 +352,20 @@ Choice eg_extract_trees(HlEgraph *eg, HlArena *arena, const double *price) {
       choose_trees(eg, (uint32_t)r, choice.node);
     else
       choose_first(eg, (uint32_t)r, choice.node);
+  return choice;
+}
+
+Choice eg_original(HlEgraph *eg, HlArena *arena, const double *price) {
+  Choice choice = eg_extract_trees(eg, arena, price);
+  uint32_t *original = HL_ARRAY(arena, uint32_t, eg->classes.n + 1);
+  for (int r = 0; r < eg->regions.n; r++) {
+    if (!eg->regions.at[r].is_live || eg->regions.at[r].root == NONE)
+      continue;
+    choose_original(eg, price, (uint32_t)r, original);
+    for (int k = 0; k < eg->classes.n; k++)
+      if (eg->classes.at[k].region == (uint32_t)r && original[k] != NONE && eg->parent.at[k] == (uint32_t)k)
+        choice.node[k] = original[k];
+  }
   return choice;
 }
 

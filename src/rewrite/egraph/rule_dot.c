@@ -382,3 +382,47 @@ HlInst *eg_sums_of_same(HlPass *p, HlBuild *b, HlInst *inst) {
 HlInst *eg_sums_of_same_rounding(HlPass *p, HlBuild *b, HlInst *inst) {
   return eg_rounds(inst) ? sum_of_both(b, inst) : NULL;
 }
+
+// --- Side by side -----------------------------------------------------------------------------------------------
+
+// The side that all have the same operand on; -1: there is none, or they are not the same dot otherwise.
+static int shared_side(int n, HlInst *const *dots) {
+  int side = dots[0]->operands[0] == dots[1]->operands[0] ? 0 : 1;
+  for (int k = 0; k < n; k++)
+    if (dots[k]->operands[side] != dots[0]->operands[side] || !eg_same_kind(dots[0], dots[k]) ||
+        dots[k]->shape->dtype != dots[0]->shape->dtype ||
+        dots[k]->operands[1 - side]->shape->dtype != dots[0]->operands[1 - side]->shape->dtype ||
+        dots[k]->operands[1 - side]->shape->rank != dots[0]->operands[1 - side]->shape->rank)
+      return -1;
+  return side;
+}
+
+// The dimension of the other side along which they are put together: a free one, outside of which the sizes agree. -1: none.
+static int64_t dimension_beside(int n, HlInst *const *dots, const Side *other, int side) {
+  for (int i = 0; i < other->n_free; i++) {
+    bool fits = true;
+    for (int k = 1; fits && k < n; k++) {
+      const HlShape *x = dots[k]->operands[side]->shape;
+      for (int64_t d = 0; d < x->rank; d++)
+        fits = fits && (d == other->free[i] || x->dim[d] == other->x->shape->dim[d]);
+    }
+    if (fits)
+      return other->free[i];
+  }
+  return -1;
+}
+
+bool eg_dots_beside(HlBuild *b, int n, HlInst *const *roots, HlInst **by) {
+  Dot dot;
+  HlInst *parts[EG_MOST_SIDE_BY_SIDE];
+  const int shared = shared_side(n, roots), other = 1 - shared;
+  if (shared < 0 || !read_dot(roots[0], &dot) || hl_has_attr(roots[0], HL_A_ALGORITHM))
+    return false;
+  const int64_t d = dimension_beside(n, roots, &dot.side[other], other);
+  if (d < 0)
+    return false;
+  for (int k = 0; k < n; k++)
+    parts[k] = roots[k]->operands[other];
+  HlInst *all = dot_with(b, roots[0], other, hl_b_concatenate(b, n, parts, d));
+  return eg_cut_apart(b, all, place_of(&dot, other, d), n, roots, by);
+}

@@ -6,9 +6,11 @@
 #include "rewrite/egraph/rules.h"
 
 static const HlEgraphRule rules[] = {
-#define RULE(op, function, name, law, when, exact) {{HL_OP_##op, function, name, law, when}, exact},
+#define RULE(op, function, name, law, when, exact) {{HL_OP_##op, function, name, law, when}, exact, NULL},
+#define SEVERAL(op, function, name, law, when, exact) {{HL_OP_##op, NULL, name, law, when}, exact, function},
 #include "rewrite/egraph/rules.def"
 #undef RULE
+#undef SEVERAL
 };
 
 const HlEgraphRule *hl_egraph_rules(int *n) {

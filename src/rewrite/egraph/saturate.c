@@ -1,20 +1,11 @@
-// rewrite/egraph/saturate.c: rounds and limits, and which of the programs taken out is the one.
+// rewrite/egraph/saturate.c: rounds and limits.
 //
-// A round tries all rules on what is new, and rebuilds. Afterwards programs are taken out in several ways, put into the module one after
-// the other under a mark, compiled, and priced by the roofline of the target: what fuses with what is decided by the compiler, so only the
-// compiled program says what a choice was worth. The cheapest stays; the module as it was is one of them. On top of the best one laws of loops
-// as wholes are tried (loops.c; where programs are measured short loops are written out, too). What a measurement has chosen has to gain when
-// it is measured again.
+// A round tries all rules on what is new, and rebuilds. Afterwards the best program is taken out (candidates.c).
 
-#include <math.h>
 #include <string.h>
 
-#include "hilo/cost.h"
-#include "hilo/env.h"
-#include "rewrite/egraph/egraph.h"
+#include "rewrite/egraph/candidates.h"
 
-enum { MOST_CANDIDATES = 11 };
-enum { LOOPS_AT_ONCE = 1, LOOPS_WRITTEN_OUT = 2 };  // loops.c; while_loop_unroller
 enum { USUAL_NODES = 100000, USUAL_ITERATIONS = 12 };
 static const double USUAL_SECONDS = 10;
 
@@ -112,293 +103,6 @@ static bool saturate(HlEgraph *eg, Rules *rules, HlEgraphReport *report) {
   return true;
 }
 
-// --- Candidates --------------------------------------------------------------------------------------------
-
-typedef struct Candidates {
-  HlEgraph *eg;
-  HlArena *arena;
-  const HlEgraphOptions *options;
-  const HlTarget *target;
-  const char *pipeline;  // "": none
-  HlEgraphReport *report;
-  Choice choice[MOST_CANDIDATES];  // of each candidate but the first
-  int after[MOST_CANDIDATES];      // what is done to it before it is compiled: LOOPS_...
-  uint64_t hash[MOST_CANDIDATES];
-} Candidates;
-
-static bool takes_time(const HlTimes *times, const HlInst *inst) {
-  return !hl_op_is((HlOp)inst->op, HL_T_CONTROL) && hl_time_of(times, inst) > 0;
-}
-
-// Operations of the entry, by weight, with what it runs.
-static double work_of(HlArena *arena, const HlTimes *times, const HlModule *m) {
-  double *work = HL_ARRAY(arena, double, m->next_comp_id + 1);
-  for (const HlComp *comp = m->first; comp; comp = comp->next)  // callees before callers
-    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
-      if (inst->op == HL_OP_FUSION || hl_op_is((HlOp)inst->op, HL_T_CONTROL)) {
-        const int64_t trips = inst->op == HL_OP_WHILE ? hl_trip_count(inst) : 1;
-        for (int k = 0; k < inst->n_calls; k++)
-          work[comp->id] += work[hl_called(inst, k)->id] * (double)(trips < 0 ? 1 : trips);
-        continue;
-      }
-      const HlCost cost = hl_cost_inst_by(inst, times->comps);
-      work[comp->id] += (cost.flops + cost.transcendentals) * eg_weight((HlOp)inst->op);
-    }
-  return work[m->entry->id];
-}
-
-static void measure(const Candidates *c, const HlModule *m, HlEgraphCandidate *out) {
-  HlArena *arena = hl_arena_new();
-  const HlTimes times = hl_times(arena, m, c->target, hl_cost_comps(arena, m));
-  out->seconds = c->options->measure ? c->options->measure(c->options->user, m)
-                                     : hl_env_costs_of(m, c->target).seconds;
-  out->work = work_of(arena, &times, m);
-  out->instructions = hl_count_instructions(m);
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      out->kernels += !comp->is_fusion && takes_time(&times, inst);
-  hl_arena_free(arena);
-}
-
-static bool run_passes(HlCx *cx, const HlEgraphOptions *o, const HlTarget *target, HlModule *m,
-                       const char *passes) {
-  if (!passes || !*passes)
-    return true;
-  const HlEngineOptions options = {
-      .passes = o->passes, .pipelines = o->pipelines, .target = target};
-  HlEngine *engine = hl_engine_new(cx, &options);
-  const bool ok = engine && hl_engine_run(engine, m, passes);
-  hl_engine_free(engine);
-  return ok;
-}
-
-static int count_loops(const HlModule *m) {
-  int n = 0;
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      n += inst->op == HL_OP_WHILE;
-  return n;
-}
-
-// What laws of loops as wholes make of a program that was taken out. `news`: how often they did something; may be NULL.
-static bool do_loops(HlCx *cx, const HlEgraphOptions *o, const HlTarget *target, HlModule *m,
-                     int laws, int *news) {
-  int n = 0;
-  if (laws == 0)
-    return true;
-  if (!run_passes(cx, o, target, m, "call-inliner"))
-    return false;
-  if (laws & LOOPS_AT_ONCE) {
-    n += eg_prepare_loops(cx, m);
-    if (n > 0 && !run_passes(cx, o, target, m, "while-loop-invariant-code-motion, dce"))
-      return false;
-  }
-  const int loops = count_loops(m);
-  if (laws & LOOPS_WRITTEN_OUT && !run_passes(cx, o, target, m, "while_loop_unroller"))
-    return false;
-  n += loops - count_loops(m);
-  if (news)
-    *news = n;
-  return true;
-}
-
-// Compiles a copy of the module as it is and prices what comes out.
-static bool price(const Candidates *c, int loops, HlEgraphCandidate *out) {
-  HlCx *cx = c->eg->cx;
-  HlModule *copy = hl_clone(cx, c->eg->module);
-  bool ok = copy && do_loops(cx, c->options, c->target, copy, loops, NULL) &&
-            run_passes(cx, c->options, c->target, copy, c->pipeline);
-  if (ok)
-    measure(c, copy, out);
-  if (ok && !(out->seconds >= 0))
-    ok = hl_error_kind(cx, HL_FAILED, (HlPos){0}, "the program '%s' cannot be measured", out->how);
-  hl_module_free(copy);
-  return ok;
-}
-
-static HlEgraphCandidate *new_candidate(Candidates *c, const char *how, double sum) {
-  HlEgraphCandidate *out = &c->report->candidate[c->report->n_candidates++];
-  *out = (HlEgraphCandidate){.how = how, .price = sum};
-  return out;
-}
-
-static bool is_known(const Candidates *c, uint64_t hash) {
-  for (int k = 0; k < c->report->n_candidates; k++)
-    if (c->hash[k] == hash)
-      return true;
-  return false;
-}
-
-static bool add_candidate(Candidates *c, HlEgraphWay how, const char *name, double *prices) {
-  double start = hl_now();
-  const int k = c->report->n_candidates;
-  const Choice choice = eg_extract(c->eg, c->arena, prices, how);
-  c->report->extract_s += hl_now() - start;
-  c->report->exact = c->report->exact || (choice.exact && how == HL_EXTRACT_EXACT);
-  if (choice.price == INFINITY)
-    return true;
-  start = hl_now();
-  const HlEditMark mark = hl_mark(c->eg->module);
-  bool ok = eg_emit(c->eg, &choice);
-  const uint64_t hash = ok ? hl_graph_hash(c->eg->module) : 0;
-  if (ok && !is_known(c, hash)) {
-    c->choice[k] = choice;
-    c->hash[k] = hash;
-    ok = price(c, 0, new_candidate(c, name, choice.price));
-  }
-  hl_undo(c->eg->module, mark);
-  c->report->price_s += hl_now() - start;
-  return ok;
-}
-
-// What an instruction of the module costs: as its own node, or, where another one was like it, as that.
-static double price_of_inst(const HlEgraph *eg, const double *prices, const HlInst *inst) {
-  const uint64_t class = map_get(&eg->class_of_inst, map_key(inst));
-  double like = INFINITY;
-  for (uint32_t k = class ? eg_class(eg, (uint32_t) class - 1)->first : NONE; k != NONE;
-       k = eg->nodes.at[k].next) {
-    if (map_get_ptr(&eg->origin_of_node, (const void *)(uintptr_t)k) == inst)
-      return prices[k];
-    if (eg_op(eg, &eg->nodes.at[k]) == inst->op)
-      like = fmin(like, prices[k]);
-  }
-  return like < INFINITY ? like : 0;
-}
-
-// The price of the module as it was: of its instructions' nodes.
-static double price_before(const HlEgraph *eg, const double *prices) {
-  double sum = 0;
-  for (const HlInst *inst = eg->module->entry->first; inst; inst = inst->next)
-    sum += price_of_inst(eg, prices, inst);
-  return sum;
-}
-
-// Any program: the cheapest trees by prices that mean nothing.
-static bool take_any(Candidates *c) {
-  HlEgraph *eg = c->eg;
-  HlRng rng = {c->options->seed};
-  double *prices = HL_ARRAY(c->arena, double, eg->nodes.n + 1);
-  for (int k = 0; k < eg->nodes.n; k++)
-    prices[k] = 0.01 + hl_rng_unit(&rng);
-  const Choice choice = eg_extract_trees(eg, c->arena, prices);
-  new_candidate(c, hl_egraph_way_name(HL_EXTRACT_RANDOM), 0)->taken = true;
-  return eg_emit(eg, &choice);
-}
-
-// By time; where that is the same, since what is computed hides behind what is moved, by how much is computed: that is better for a
-// machine that hides less.
-static bool is_better(const Candidates *c, const HlEgraphCandidate *a, int best) {
-  static const double same = 1e-3;
-  const HlEgraphCandidate *b = &c->report->candidate[best];
-  const double least = c->options->least_gain;
-  if (c->options->measure || (best == 0 && least > 0))
-    return a->seconds < b->seconds * (best == 0 ? 1 - least : 1);
-  return a->seconds < b->seconds * (1 - same) ||
-         (a->seconds <= b->seconds * (1 + same) && a->work < b->work * (1 - same));
-}
-
-// Puts a candidate into the module.
-static bool put(const Candidates *c, int k) {
-  return !c->choice[k].node || eg_emit(c->eg, &c->choice[k]);
-}
-
-// A candidate with laws of loops on top, that no price of a node tells the worth of.
-static bool add_loops(Candidates *c, int of, int laws, const char *how) {
-  HlCx *cx = c->eg->cx;
-  const int k = c->report->n_candidates;
-  if (count_loops(c->eg->module) == 0 || k == MOST_CANDIDATES)
-    return true;
-  const HlEditMark mark = hl_mark(c->eg->module);
-  HlModule *copy = put(c, of) ? hl_clone(cx, c->eg->module) : NULL;
-  int news = 0;
-  bool ok = copy && do_loops(cx, c->options, c->target, copy, laws, &news);
-  hl_module_free(copy);
-  if (ok && news > 0) {
-    c->choice[k] = c->choice[of];
-    c->after[k] = laws;
-    ok = price(c, laws, new_candidate(c, how, c->report->candidate[of].price));
-  }
-  hl_undo(c->eg->module, mark);
-  return ok;
-}
-
-// Of the best program and of that as it was. Only measurements say what it costs to go round.
-static bool add_all_loops(Candidates *c, int best) {
-  const bool measured = c->options->measure;
-  for (int turn = 0; turn < 2; turn++) {
-    const int of = turn == 0 ? best : 0;
-    if ((turn == 0 || best != 0) &&
-        (!add_loops(c, of, LOOPS_AT_ONCE, "loops at once") ||
-         (measured && !add_loops(c, of, LOOPS_WRITTEN_OUT, "loops written out"))))
-      return false;
-  }
-  return true;
-}
-
-static int best_of(const Candidates *c) {
-  int best = 0;
-  for (int k = 1; k < c->report->n_candidates; k++)
-    if (is_better(c, &c->report->candidate[k], best))
-      best = k;
-  return best;
-}
-
-// What a measurement has chosen is measured again, in turns with the program as it was: what does not gain as much as it must then, too,
-// was chosen by chance.
-static bool confirm(Candidates *c, int *best) {
-  enum { TURNS = 5 };
-  HlEgraph *eg = c->eg;
-  double least[2] = {INFINITY, INFINITY};
-  bool ok = true;
-  for (int k = 0; ok && k < 2 * TURNS; k++) {
-    const int side = k % 2;
-    HlEgraphCandidate again = {.how = c->report->candidate[side ? *best : 0].how};
-    const HlEditMark mark = hl_mark(eg->module);
-    ok = (side == 0 || put(c, *best)) && price(c, side ? c->after[*best] : 0, &again);
-    hl_undo(eg->module, mark);
-    least[side] = fmin(least[side], again.seconds);
-  }
-  if (ok && !(least[1] < least[0] * (1 - c->options->least_gain)))
-    *best = 0;
-  return ok;
-}
-
-// `loops`: what is still to be done to what was put into the module.
-static bool choose(Candidates *c, int *loops) {
-  HlEgraph *eg = c->eg;
-  HlEgraphReport *report = c->report;
-  if (c->options->extract == HL_EXTRACT_RANDOM) {
-    report->candidate = HL_ARRAY(c->arena, HlEgraphCandidate, 1);
-    return take_any(c);
-  }
-  double *prices = eg_prices(eg, c->arena, c->target, &eg_price_models[0]);
-  report->candidate = HL_ARRAY(c->arena, HlEgraphCandidate, MOST_CANDIDATES);
-  c->hash[0] = hl_graph_hash(eg->module);
-  HlEgraphCandidate *first = new_candidate(c, "as it was", 0);
-  static const HlEgraphWay ways[] = {HL_EXTRACT_GREEDY, HL_EXTRACT_SHARED, HL_EXTRACT_LOCAL,
-                                     HL_EXTRACT_EXACT};
-  const HlEgraphWay how = c->options->extract;
-  bool ok = price(c, 0, first);  // with nothing between it and those it is measured beside
-  for (int k = 0; ok && k < HL_COUNT_OF(ways); k++)
-    if (how == HL_EXTRACT_ALL || how == ways[k])
-      ok = add_candidate(c, ways[k], hl_egraph_way_name(ways[k]), prices);
-  for (int k = 1; ok && k < EG_PRICE_MODELS && how == HL_EXTRACT_ALL; k++)
-    ok = add_candidate(c, HL_EXTRACT_LOCAL, eg_price_models[k].name,
-                       eg_prices(eg, c->arena, c->target, &eg_price_models[k]));
-  first->price = price_before(eg, prices);  // by prices of loops as they are now
-  for (int k = 0; k < report->n_candidates && !*c->pipeline && !c->options->measure; k++)
-    report->candidate[k].seconds = report->candidate[k].price;
-  int best = best_of(c);
-  if (ok && c->options->passes && (*c->pipeline || c->options->measure) && how == HL_EXTRACT_ALL) {
-    ok = add_all_loops(c, best);
-    best = best_of(c);
-  }
-  ok = ok && (best == 0 || !c->options->measure || confirm(c, &best));
-  report->candidate[best].taken = true;
-  *loops = c->after[best];
-  return ok && put(c, best);
-}
-
 // --- All ---------------------------------------------------------------------------------------------------
 
 static const char *pipeline_of(const HlEgraphOptions *o) {
@@ -422,7 +126,7 @@ static void describe(const HlEgraph *eg, const Rules *rules, HlEgraphReport *rep
 }
 
 static bool work(HlEgraph *eg, HlModule *m, const HlEgraphOptions *o, HlArena *arena,
-                 HlEgraphReport *report, int *loops) {
+                 HlEgraphReport *report, Candidates *c, const Variant **best) {
   Rules rules;
   if (!read_rules(eg->cx, arena, o, &rules) || !hl_egraph_add_module(eg, m))
     return false;
@@ -433,13 +137,13 @@ static bool work(HlEgraph *eg, HlModule *m, const HlEgraphOptions *o, HlArena *a
     return false;
   report->saturate_s = hl_now() - start;
   describe(eg, &rules, report);
-  Candidates c = {.eg = eg,
-                  .arena = arena,
-                  .options = o,
-                  .target = rules.target,
-                  .pipeline = o->passes ? pipeline_of(o) : "",
-                  .report = report};
-  return choose(&c, loops);
+  *c = (Candidates){.eg = eg,
+                    .arena = arena,
+                    .options = o,
+                    .target = rules.target,
+                    .pipeline = o->passes ? pipeline_of(o) : "",
+                    .report = report};
+  return eg_choose(c, best);
 }
 
 bool hl_saturate(HlCx *cx, HlModule *m, const HlEgraphOptions *options, HlArena *arena,
@@ -451,10 +155,11 @@ bool hl_saturate(HlCx *cx, HlModule *m, const HlEgraphOptions *options, HlArena 
   report = report ? report : &unread;
   *report = (HlEgraphReport){0};
   const HlEgraphOptions *o = options ? options : &usual;
-  int loops = 0;
-  bool ok = work(eg, m, o, arena ? arena : own, report, &loops);
+  Candidates c;
+  const Variant *best;
+  bool ok = work(eg, m, o, arena ? arena : own, report, &c, &best);
   hl_egraph_free(eg);
-  ok = ok && do_loops(cx, o, o->target ? o->target : hl_target_find("cpu"), m, loops, NULL);
+  ok = ok && eg_finish(cx, o, c.target, m, best, NULL);
   report->after = hl_count_instructions(m);
   hl_arena_free(own);
   return ok;

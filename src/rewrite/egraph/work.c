@@ -19,6 +19,7 @@
 
 #include "base/memory.h"
 #include "rewrite/egraph/egraph.h"
+#include "rewrite/egraph/rules.h"
 
 enum {
   REACH = 3,           // steps from the root that are shown
@@ -341,7 +342,8 @@ static bool run_own(HlPass *p) {
   for (int s = 0; s < w->sites.n; s++) {
     const Site *site = &w->sites.at[s];
     for (int k = 0; k < n; k++)
-      if ((rules[k].rule.op == site->comp->root->op || rules[k].rule.op == HL_OP_COUNT) &&
+      if (rules[k].rule.apply &&
+          (rules[k].rule.op == site->comp->root->op || rules[k].rule.op == HL_OP_COUNT) &&
           (rules[k].exact || w->rules->options->inexact))
         try_own(w, p, &rules[k], k, site);
     if (s % 64 == 0 && is_over(w))
@@ -350,8 +352,8 @@ static bool run_own(HlPass *p) {
   return true;
 }
 
-static bool try_own_rules(Work *w) {
-  const OwnPass pass = {{.name = "e-graph", .run = run_own, .options = "", .meaning = ""}, w};
+static bool try_own_rules(Work *w, bool (*run)(HlPass *)) {
+  const OwnPass pass = {{.name = "e-graph", .run = run, .options = "", .meaning = ""}, w};
   const HlPassTable table = {.at = &pass.info, .n = 1};
   const HlEngineOptions options = {.passes = &table, .target = w->rules->target};
   HlEngine *engine = hl_engine_new(w->eg->cx, &options);
@@ -395,7 +397,7 @@ static void begin_batch(Work *w) {
 // Runs all rules over the sites there are, and forgets them.
 static bool end_batch(Work *w) {
   const int n_diags = hl_cx_n_diags(w->eg->cx);
-  bool ok = w->sites.n == 0 || w->rules->options->no_own_rules || try_own_rules(w);
+  bool ok = w->sites.n == 0 || w->rules->options->no_own_rules || try_own_rules(w, run_own);
   for (int k = 0; ok && w->sites.n > 0 && k < w->rules->n_passes && !is_over(w); k++)
     ok = try_pass(w, k);
   if (ok)
@@ -482,6 +484,110 @@ static void add_sites(Work *w, uint32_t id) {
     add_pairs(w, id);
 }
 
+// --- Several roots ------------------------------------------------------------------------------------------
+
+// The part of a merged value that has been absorbed, if it is a node of its own class still: as a rule makes it for the first time.
+static uint32_t new_node(const HlEgraph *eg, uint32_t class) {
+  const Class *c = class == NONE ? NULL : eg_class(eg, class);
+  return c && c->n == 1 ? c->first : NONE;
+}
+
+// All of them were absorbed: each is merged with its root, and where all are new they are a group.
+static void note_group(Work *w, const Site *site, const uint32_t *roots, const uint32_t *made, int n,
+                       HlEgraphRuleCount *count) {
+  HlEgraph *eg = w->eg;
+  const int64_t before = eg->n_news;
+  Group group = {.region = site->region, .n = n, .node = HL_ARRAY(eg->arena, uint32_t, n)};
+  bool fresh = true;
+  for (int k = 0; k < n; k++) {
+    group.node[k] = new_node(eg, made[k]);
+    fresh = fresh && group.node[k] != NONE;
+  }
+  for (int k = 0; k < n; k++)
+    eg_merge(eg, eg->nodes.at[roots[k]].class, made[k]);
+  if (fresh)
+    vec_push_in(eg->arena, &eg->groups, group);
+  count->found++;
+  count->news += eg->n_news > before;
+}
+
+// The nodes side by side, over their operands as parameters. False: one of them cannot be shown.
+static bool show_side_by_side(Work *w, Site *site, const uint32_t *nodes, int n, HlInst **roots) {
+  char name[24];
+  snprintf(name, sizeof name, "g%lld", (long long)w->m->next_comp_id);
+  site->comp = hl_comp_new(w->m, name, strlen(name));
+  w->shown.n = 0;
+  w->n_insts = 0;
+  w->n_forced = 0;
+  for (int k = 0; k < n; k++) {
+    roots[k] = show_node(w, site, eg_find(w->eg, w->eg->nodes.at[nodes[k]].class), nodes[k], REACH);
+    if (!roots[k])
+      break;
+  }
+  hl_set_root(site->comp, roots[n - 1] ? roots[n - 1] : put_empty(w, site->comp));
+  return roots[n - 1];
+}
+
+static bool try_several(Work *w, HlPass *p, int rule, const uint32_t *nodes, int n) {
+  const HlEgraphRule *rules = hl_egraph_rules(&(int){0});
+  HlInst *roots[EG_MOST_SIDE_BY_SIDE] = {NULL}, *by[EG_MOST_SIDE_BY_SIDE] = {NULL};
+  uint32_t made[EG_MOST_SIDE_BY_SIDE];
+  Site site = {.region = w->eg->nodes.at[nodes[0]].region};
+  HlBuild b;
+  w->rules->sites++;
+  if (!show_side_by_side(w, &site, nodes, n, roots))
+    return false;
+  hl_begin(p, rules[rule].rule.name, roots[n - 1], &b);
+  bool ok = rules[rule].several(&b, n, roots, by);
+  for (int k = 0; ok && k < n; k++) {
+    ok = by[k] && hl_shape_compatible(by[k]->shape, roots[k]->shape);
+    made[k] = ok ? absorb(w, &site, by[k], site.comp->next_id) : NONE;
+    ok = ok && made[k] != NONE;
+  }
+  if (ok)
+    note_group(w, &site, nodes, made, n, &w->rules->count[rule]);
+  hl_drop(p);
+  return ok;
+}
+
+// All of them at once; where that is no law two and two.
+static void try_list(Work *w, HlPass *p, int rule, const uint32_t *nodes, int n) {
+  if (try_several(w, p, rule, nodes, n))
+    return;
+  for (int i = 0; n > 2 && i < n; i++)
+    for (int j = i + 1; j < n; j++)
+      try_several(w, p, rule, (const uint32_t[]){nodes[i], nodes[j]}, 2);
+}
+
+static bool run_several(HlPass *p) {
+  Work *w = ((const OwnPass *)(const void *)p->info)->work;
+  int n_rules;
+  const HlEgraphRule *rules = hl_egraph_rules(&n_rules);
+  for (int k = 0; k < n_rules && !is_over(w); k++) {
+    if (!rules[k].several || (!rules[k].exact && !w->rules->options->inexact))
+      continue;
+    const NodeVec lists = eg_sharing(w->eg, w->arena, (HlOp)rules[k].rule.op, w->since);
+    for (int from = 0, to; from < lists.n; from = to + 1) {
+      for (to = from; lists.at[to] != NONE;)
+        to++;
+      const int n = to - from < EG_MOST_SIDE_BY_SIDE ? to - from : EG_MOST_SIDE_BY_SIDE;
+      try_list(w, p, k, lists.at + from, n);
+    }
+  }
+  return true;
+}
+
+static bool try_rules_of_several(Work *w) {
+  w->arena = hl_arena_new();
+  begin_batch(w);
+  const bool ok = try_own_rules(w, run_several);
+  hl_module_free(w->m);
+  eg_rebuild(w->eg);
+  hl_arena_free(w->arena);
+  w->shown = (ShownVec){0};
+  return ok;
+}
+
 bool eg_try_rules(HlEgraph *eg, Rules *rules) {
   const uint32_t n = (uint32_t)eg->nodes.n;
   bool ok = true;
@@ -499,6 +605,7 @@ bool eg_try_rules(HlEgraph *eg, Rules *rules) {
     hl_arena_free(w.arena);
     base_look();
   }
+  ok = ok && (rules->options->no_own_rules || is_over(&w) || try_rules_of_several(&w));
   hl_arena_free(w.scratch);
   return ok;
 }

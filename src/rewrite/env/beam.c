@@ -1,7 +1,7 @@
 // rewrite/env/beam.c: the beam player: from each of the best few states some steps, of all that come out the best few again.
 //
 // It begins with the state that is and the one to which the passes would come by themselves. A step may be one choice, or many that do
-// not touch each other. States are forks of the environment; those that are the same
+// not touch each other, or, from where none of these pays, a chain of choices (chain.c). States are forks of the environment; those that are the same
 // graph count once.
 
 #include <stdlib.h>
@@ -13,6 +13,7 @@ enum { WIDTH = 4, BRANCHES = 8, PATIENCE = 4 };
 typedef struct Branch {
   int from;  // which state
   Picked picked;
+  Chain chain;  // instead, if there are steps in it
   double metric;
 } Branch;
 
@@ -32,12 +33,25 @@ static int by_metric(const void *a, const void *b) {
 }
 
 static bool add_branch(Beam *b, Player *of, int from, Picked picked) {
-  Branch branch = {from, picked, 0};
+  Branch branch = {.from = from, .picked = picked};
   if (picked.n == 0 || player_is_tired(of))
     return true;
   if (!player_try(of, picked, &branch.metric))
     return false;
   vec_push_in(of->arena, &b->branches, branch);
+  return true;
+}
+
+static bool add_chain(Beam *b, Player *of, int from) {
+  Branch branch = {.from = from};
+  for (int k = 0; k < b->branches.n; k++)
+    if (b->branches.at[k].from == from && b->branches.at[k].metric < hl_env_metric(of->env))
+      return true;
+  if (!player_find_chain(of, &branch.chain))
+    return false;
+  branch.metric = branch.chain.metric;
+  if (branch.chain.n > 0)
+    vec_push_in(of->arena, &b->branches, branch);
   return true;
 }
 
@@ -59,6 +73,7 @@ static bool branch_out(Beam *b, int from) {
     const int64_t at = most + hl_rng_below(hl_env_rng(b->p->env), ranked.n - most);
     ok = add_branch(b, &of, from, (Picked){&ranked.at[at], 1});
   }
+  ok = ok && add_chain(b, &of, from);
   b->p->tries = of.tries;
   b->p->best = of.best;
   return ok;
@@ -85,9 +100,12 @@ static bool grow(Beam *b) {
     qsort(b->branches.at, (size_t)b->branches.n, sizeof *b->branches.at, by_metric);
   for (int k = 0; ok && k < b->branches.n && n < b->width; k++) {
     const Branch *branch = &b->branches.at[k];
-    HlEnvStep step;
+    HlEnvStep step = {0};
     HlEnv *state = hl_env_fork(b->p->cx, b->at[branch->from]);
-    ok = state && hl_env_apply(b->p->cx, state, branch->picked.at, branch->picked.n, &step);
+    if (branch->chain.n > 0)
+      ok = state && player_apply_chain(b->p, state, &branch->chain);
+    else
+      ok = state && hl_env_apply(b->p->cx, state, branch->picked.at, branch->picked.n, &step);
     if (ok && !step.repeated && !is_there(next, n, hl_env_hash(state)))
       next[n++] = state;
     else

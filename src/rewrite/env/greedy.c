@@ -2,7 +2,8 @@
 //
 // Of many choices that do not touch each other the best may as well be made in one step: those that are thought to bring something
 // are tried together, and where that makes things worse, half of them, and so on. Where nobody knows what a choice brings, each
-// is tried by itself first, as far as the tries last. What pays only together it finds by playing on from where nothing pays.
+// is tried by itself first, as far as the tries last. Where nothing pays by itself chains are looked for (chain.c). What pays only
+// together it finds by playing on from where nothing pays.
 
 #include <math.h>
 #include <stdlib.h>
@@ -71,11 +72,16 @@ static bool go_down(Player *p) {
     const HlMark mark = hl_arena_mark(p->arena);
     Picked picked;
     HlEnvStep step;
-    const bool ok = choose(p, &picked) && (picked.n == 0 || player_apply(p, picked, &step));
+    Chain chain = {.n = 0};
+    bool ok = choose(p, &picked);
+    if (ok && picked.n > 0)
+      ok = player_apply(p, picked, &step);
+    else
+      ok = ok && player_find_chain(p, &chain) && player_apply_chain(p, p->env, &chain);
     hl_arena_release(p->arena, mark);
     if (!ok)
       return false;
-    if (picked.n == 0)
+    if (picked.n == 0 && chain.n == 0)
       return true;
   }
   return true;

@@ -30,6 +30,7 @@ bool player_better(const Player *p, const HlEnvCosts *costs, double metric, cons
 // hl_env_try, counted, and hl_env_apply, too. A metric that is less than the state's, but not better, is told as infinite.
 bool player_try(Player *p, Picked picked, double *metric);
 bool player_apply(Player *p, Picked picked, HlEnvStep *out);
+bool player_try_costs(Player *p, Picked picked, HlEnvCosts *costs, double *metric);  // with its costs, and the metric as it is
 bool player_apply_own(Player *p, HlEnvStep *out);  // hl_env_apply_own
 // All choices, those first that are thought to bring most; what nobody knows comes after what is worth something.
 Picked player_ranked(Player *p);
@@ -38,6 +39,16 @@ Picked player_ranked(Player *p);
 Picked player_apart(Player *p, Picked ranked, bool worth);
 // Goes back to the snapshot and makes the first n moves of `from` after its move `first`.
 bool player_repeat(Player *p, int snapshot, const HlEnv *from, int first, int n);
+
+// chain.c: choices one after the other, each of which the one before has made possible: numbers in the states on the way.
+enum { CHAIN_MOST = 3 };
+typedef struct Chain {
+  int step[CHAIN_MOST], n;  // n = 0: there is none
+  double metric;            // at its end
+} Chain;
+// The chain that lowers the metric most, of those that were looked at. False after reporting.
+bool player_find_chain(Player *p, Chain *out);
+bool player_apply_chain(Player *p, HlEnv *env, const Chain *chain);
 
 bool play_all(Player *p);
 bool play_xla(Player *p);

@@ -26,13 +26,19 @@ bool player_better(const Player *p, const HlEnvCosts *costs, double metric, cons
          (!both || (costs->kernels <= than->kernels && costs->bytes <= than->bytes));
 }
 
+bool player_try_costs(Player *p, Picked picked, HlEnvCosts *costs, double *metric) {
+  base_look();
+  if (!hl_env_try(p->cx, p->env, picked.at, picked.n, costs, metric))
+    return false;
+  tell(p, *metric);
+  return true;
+}
+
 bool player_try(Player *p, Picked picked, double *metric) {
   HlEnvCosts costs;
   const EnvState *now = &p->env->state;
-  base_look();
-  if (!hl_env_try(p->cx, p->env, picked.at, picked.n, &costs, metric))
+  if (!player_try_costs(p, picked, &costs, metric))
     return false;
-  tell(p, *metric);
   if (*metric < now->metric && !player_better(p, &costs, *metric, &now->costs, now->metric))
     *metric = INFINITY;
   return true;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/map.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "hilo/opt.h"
@@ -150,6 +151,33 @@ static bool read_condition(RuleReader *r) {
                   (int)word.n, word.at);
 }
 
+static uint32_t vars_of(const RuleTerm *term) {
+  uint32_t vars = term->kind == TERM_VAR ? UINT32_C(1) << term->var : 0;
+  for (int k = 0; k < term->n; k++)
+    vars |= vars_of(term->arg[k]);
+  return vars;
+}
+
+// left := term {"," term}, each of which shares a value with one before it: otherwise they would be rules of their own.
+static bool read_left(RuleReader *r) {
+  TextRule *rule = r->rule;
+  uint32_t vars = 0;
+  do {
+    if (rule->n_roots == RULE_ROOTS)
+      return hl_error(r->cx, here(r), "more than four left sides");
+    RuleTerm *term = read_term(r, true);
+    if (!term)
+      return false;
+    if (term->kind != TERM_OP)
+      return wanted(r, "an op on the left side");
+    if (rule->n_roots > 0 && !(vars & vars_of(term)))
+      return hl_error(r->cx, here(r), "a left side shares no value with those before it");
+    vars |= vars_of(term);
+    rule->from[rule->n_roots++] = term;
+  } while (takes(r, ","));
+  return true;
+}
+
 static bool read_rule(RuleReader *r) {
   TextRule *rule = r->rule;
   rule->pos = here(r);
@@ -159,14 +187,15 @@ static bool read_rule(RuleReader *r) {
   rule->name = hl_arena_strndup(r->arena, name.at, name.n);
   skip_blanks(r);
   rule->law = hl_arena_strndup(r->arena, r->at, (size_t)(r->end - r->at));
-  if (!(rule->from = read_term(r, true)))
+  if (!read_left(r))
     return false;
-  if (rule->from->kind != TERM_OP)
-    return wanted(r, "an op on the left side");
   if (!takes(r, "=>"))
     return wanted(r, "'=>'");
-  if (!(rule->to = read_term(r, false)))
-    return false;
+  for (int k = 0; k < rule->n_roots; k++)
+    if (k > 0 && !takes(r, ","))
+      return wanted(r, "as many right sides as left sides");
+    else if (!(rule->to[k] = read_term(r, false)))
+      return false;
   if (takes(r, "when"))
     do
       if (!read_condition(r))
@@ -222,16 +251,38 @@ static bool match(const TextRule *rule, const RuleTerm *term, HlInst *inst, HlIn
          match_args(rule, term, inst, vars, true);
 }
 
-HlInst *rule_build(const RuleTerm *term, HlBuild *b, HlInst *const *vars, HlInst *like) {
-  HlInst *args[RULE_ARGS];
-  if (term->kind == TERM_VAR)
-    return vars[term->var];
-  if (term->kind == TERM_NUMBER)
-    return hl_b_like(b, like, term->number);
+static bool same_term(const RuleTerm *x, const RuleTerm *y) {
+  bool same = x->kind == y->kind && x->n == y->n &&
+              (x->kind == TERM_VAR      ? x->var == y->var
+               : x->kind == TERM_NUMBER ? memcmp(&x->number, &y->number, sizeof x->number) == 0
+                                        : x->op == y->op);
+  for (int k = 0; same && k < x->n; k++)
+    same = same_term(x->arg[k], y->arg[k]);
+  return same;
+}
+
+static HlInst *find_built(const RuleBuilt *built, const RuleTerm *term, const HlInst *like) {
+  for (int k = 0; built && k < built->n; k++)
+    if (built->like[k] == like->shape && same_term(built->term[k], term))
+      return built->inst[k];
+  return NULL;
+}
+
+HlInst *rule_build(const RuleTerm *term, HlBuild *b, HlInst *const *vars, HlInst *like, RuleBuilt *built) {
+  HlInst *args[RULE_ARGS], *inst = find_built(built, term, like);
+  if (inst || term->kind == TERM_VAR)
+    return inst ? inst : vars[term->var];
   for (int k = 0; k < term->n; k++)
-    if (!(args[k] = rule_build(term->arg[k], b, vars, like)))
+    if (!(args[k] = rule_build(term->arg[k], b, vars, like, built)))
       return NULL;
-  return hl_b_op(b, term->op, NULL, term->n, args, 0, NULL, 0, NULL);
+  inst = term->kind == TERM_NUMBER ? hl_b_like(b, like, term->number)
+                                   : hl_b_op(b, term->op, NULL, term->n, args, 0, NULL, 0, NULL);
+  if (inst && built && built->n < HL_COUNT_OF(built->inst)) {
+    built->term[built->n] = term;
+    built->inst[built->n] = inst;
+    built->like[built->n++] = like->shape;
+  }
+  return inst;
 }
 
 // Values are as they were when the law was tried: of one shape, and of a type for which it holds.
@@ -252,13 +303,106 @@ static bool is_tried(const TextRule *rule, HlInst *const *vars, const HlInst *in
   return rule->holds >> (dtype == HL_NO_DTYPE ? HL_PRED : dtype) & 1;
 }
 
-HlInst *rule_apply(const TextRule *rule, HlBuild *b, HlInst *inst) {
+// --- Several roots ------------------------------------------------------------------------------------
+
+enum { MOST_USERS = 64, MOST_VISITED = 4096 };
+
+static int depth_of(const RuleTerm *term) {
+  int depth = 0;
+  for (int k = 0; k < term->n; k++) {
+    const int below = depth_of(term->arg[k]);
+    depth = below > depth ? below : depth;
+  }
+  return term->kind == TERM_OP ? depth + 1 : 0;
+}
+
+typedef VEC(HlInst *) InstVec;
+
+static bool holds(const InstVec *list, const HlInst *inst) {
+  for (int k = 0; k < list->n; k++)
+    if (list->at[k] == inst)
+      return true;
+  return false;
+}
+
+// Where the root of a left side may stand: users of a value that is known already, and theirs, as far up as the side is deep.
+static InstVec candidates_of(HlArena *scratch, const RuleTerm *term, HlInst *const *vars) {
+  InstVec all = {0};
+  uint32_t wanted = vars_of(term);
+  for (int k = 0; k < RULE_VARS && all.n == 0; k++)
+    if (wanted >> k & 1 && vars[k])
+      vec_push_in(scratch, &all, vars[k]);
+  for (int depth = depth_of(term), from = 0; depth > 0; depth--) {
+    const int to = all.n;
+    for (; from < to; from++)
+      for (const HlUse *use = all.at[from]->first_use; use && all.n < MOST_USERS; use = use->next)
+        if (!holds(&all, use->user))
+          vec_push_in(scratch, &all, use->user);
+  }
+  return all;
+}
+
+// Roots from number `k` on; the first one that fits.
+static bool match_roots(const TextRule *rule, HlArena *scratch, int k, HlInst **roots, HlInst **vars) {
+  if (k == rule->n_roots)
+    return true;
+  const InstVec all = candidates_of(scratch, rule->from[k], vars);
+  for (int i = 0; i < all.n; i++) {
+    HlInst *before[RULE_VARS], *inst = all.at[i];
+    bool is_other = hl_shape_is_array(inst->shape) && hl_shape_same_dims(inst->shape, roots[0]->shape);
+    for (int r = 0; r < k; r++)
+      is_other = is_other && inst != roots[r];
+    memcpy(before, vars, sizeof before);
+    if (is_other && match(rule, rule->from[k], inst, vars)) {
+      roots[k] = inst;
+      if (match_roots(rule, scratch, k + 1, roots, vars))
+        return true;
+    }
+    memcpy(vars, before, sizeof before);
+  }
+  return false;
+}
+
+// Whether a value depends on a root: what stands for another root would then depend on itself. True also where it takes long to tell.
+static bool depends(HlArena *scratch, const TextRule *rule, HlInst *const *roots, HlInst *const *vars) {
+  InstVec seen = {0};
+  for (int k = 0; k < rule->n_vars; k++)
+    if (!holds(&seen, vars[k]))
+      vec_push_in(scratch, &seen, vars[k]);
+  Map known = {.arena = scratch};
+  for (int i = 0; i < seen.n; i++) {
+    for (int r = 0; r < rule->n_roots; r++)
+      if (seen.at[i] == roots[r])
+        return true;
+    for (uint32_t k = 0; k < seen.at[i]->n_operands; k++) {
+      HlInst *below = seen.at[i]->operands[k];
+      uint64_t *at = map_at(&known, map_key(below));
+      if (*at)
+        continue;
+      *at = 1;
+      if (seen.n == MOST_VISITED)
+        return true;
+      vec_push_in(scratch, &seen, below);
+    }
+  }
+  return false;
+}
+
+bool rule_apply(const TextRule *rule, HlArena *scratch, HlBuild *b, HlInst *inst, RuleMatch *out) {
   HlInst *vars[RULE_VARS] = {NULL};
-  if (!hl_shape_is_array(inst->shape) || !match(rule, rule->from, inst, vars) ||
-      !is_tried(rule, vars, inst))
-    return NULL;
-  HlInst *by = rule_build(rule->to, b, vars, inst);
-  return by && hl_shape_compatible(by->shape, inst->shape) ? by : NULL;
+  *out = (RuleMatch){.root = {inst}};
+  if (!hl_shape_is_array(inst->shape) || !match(rule, rule->from[0], inst, vars) ||
+      !match_roots(rule, scratch, 1, out->root, vars) || !is_tried(rule, vars, inst) ||
+      (rule->n_roots > 1 && depends(scratch, rule, out->root, vars)))
+    return false;
+  RuleBuilt built = {.n = 0};
+  for (int k = 0; k < rule->n_roots; k++) {
+    HlInst *by = rule_build(rule->to[k], b, vars, out->root[k], &built);
+    if (!by || !hl_shape_compatible(by->shape, out->root[k]->shape))
+      return false;
+    out->by[k] = by;
+  }
+  return true;
 }
 
 // The table's last row, behind which stands whose it is.
@@ -271,11 +415,16 @@ static const HlRuleSet *rules_of(const HlPassInfo *info) {
 static void visit(HlPass *p, HlInst *inst) {
   const HlRuleSet *set = rules_of(p->info);
   for (int k = 0; k < set->rules.n; k++) {
+    const TextRule *rule = &set->rules.at[k];
+    RuleMatch match;
     HlBuild b;
-    if (set->rules.at[k].from->op != (HlOp)inst->op)
+    if (rule->from[0]->op != (HlOp)inst->op)
       continue;
-    hl_begin(p, set->rules.at[k].name, inst, &b);
-    if (hl_commit(p, rule_apply(&set->rules.at[k], &b, inst)))
+    hl_begin(p, rule->name, inst, &b);
+    const bool applies = rule_apply(rule, p->arena, &b, inst, &match);
+    for (int i = 1; applies && i < rule->n_roots; i++)
+      hl_also(p, match.root[i], match.by[i]);
+    if (hl_commit(p, applies ? match.by[0] : NULL))
       return;
   }
 }

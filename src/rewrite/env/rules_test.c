@@ -44,7 +44,7 @@ static HlInst *results_of(HlBuild *b, HlInst *const *sides) {
 }
 
 // NULL: the sides cannot be of this type.
-static HlModule *module_of(HlCx *cx, const TextRule *rule, HlDtype dtype) {
+static HlModule *module_of(HlCx *cx, const TextRule *rule, int root_of, HlDtype dtype) {
   HlModule *m = hl_module_new("law", NULL);
   HlComp *entry = hl_comp_new(m, "main", 4);
   HlBuild b = {.cx = cx, .comp = entry};
@@ -57,8 +57,8 @@ static HlModule *module_of(HlCx *cx, const TextRule *rule, HlDtype dtype) {
     vars[k] = hl_b_parameter(&b, hl_shape_array(m->shapes, own, 1, &n), "x");
     like = !like && !rule->is_pred[k] ? vars[k] : like;
   }
-  HlInst *sides[2] = {rule_build(rule->from, &b, vars, like ? like : vars[0]), NULL};
-  sides[1] = sides[0] ? rule_build(rule->to, &b, vars, sides[0]) : NULL;
+  HlInst *sides[2] = {rule_build(rule->from[root_of], &b, vars, like ? like : vars[0], NULL), NULL};
+  sides[1] = sides[0] ? rule_build(rule->to[root_of], &b, vars, sides[0], NULL) : NULL;
   HlInst *root = sides[1] && hl_shape_compatible(sides[0]->shape, sides[1]->shape)
                      ? results_of(&b, sides)
                      : NULL;
@@ -242,20 +242,26 @@ static bool is_finite(const RuleTerm *term) {
 
 // False after reporting that the law does not hold there.
 static bool try_type(HlCx *cx, TextRule *rule, HlDtype dtype) {
-  const bool wanted = rule_kind_of(dtype) && is_wanted(rule, dtype);
-  HlModule *m = wanted ? module_of(cx, rule, dtype) : NULL;
-  if (!m)
-    return true;
-  const Outcome outcome = try_law(cx, rule, m);
-  hl_module_free(m);
-  if (outcome == HOLDS)
+  bool holds = rule_kind_of(dtype) && is_wanted(rule, dtype);
+  for (int k = 0; holds && k < rule->n_roots; k++) {  // each root for itself: they hold together if each does
+    HlModule *m = module_of(cx, rule, k, dtype);
+    const Outcome outcome = m ? try_law(cx, rule, m) : NOT_TRIED;
+    hl_module_free(m);
+    if (outcome == DIFFERS)
+      return false;
+    holds = outcome == HOLDS;
+  }
+  if (holds)
     rule->holds |= UINT64_C(1) << dtype;
-  return outcome != DIFFERS;
+  return true;
 }
 
 bool rule_holds(HlCx *cx, TextRule *rule) {
   static_assert(HL_DTYPE_COUNT <= 64, "types are a set of bits");
-  if (rule->inexact && !(is_finite(rule->from) && is_finite(rule->to)))
+  bool finite = true;
+  for (int k = 0; k < rule->n_roots; k++)
+    finite = finite && is_finite(rule->from[k]) && is_finite(rule->to[k]);
+  if (rule->inexact && !finite)
     return hl_error(cx, rule->pos, "rule %s is inexact and has a number that is infinite or none",
                     rule->name);
   for (int k = 0; k < HL_COUNT_OF(common); k++)
