@@ -45,6 +45,32 @@ Val tile_move(Lower *l, const Ask *ask) {
 
 // --- reshape, bitcast -----------------------------------------------------------------------------
 
+// The i-th dimension from the innermost one on: of a reshape in row-major order, of a bitcast in memory.
+static int64_t inner_dim(const HlShape *shape, int i, bool in_memory) {
+  return in_memory && shape->layout ? shape->layout->minor_to_major.at[i] : shape->rank - 1 - i;
+}
+
+// What only adds dimensions of size 1 or takes them away leaves each index as it is, also where that has a part of its range only.
+static bool dims_stay(const HlShape *to, const HlShape *from, bool in_memory, const Affine *index,
+                      Affine *map) {
+  int t = 0;
+  for (int i = 0; i <= from->rank; i++) {
+    const int64_t d = i < from->rank ? inner_dim(from, i, in_memory) : -1;
+    if (d >= 0 && from->dim[d] == 1) {
+      map[d] = affine_const(0);
+      continue;
+    }
+    while (t < to->rank && to->dim[inner_dim(to, t, in_memory)] == 1)
+      t++;
+    if (d < 0)
+      break;
+    if (t == to->rank || to->dim[inner_dim(to, t, in_memory)] != from->dim[d])
+      return false;
+    map[d] = index[inner_dim(to, t++, in_memory)];
+  }
+  return t == to->rank;
+}
+
 // The same place in row-major order, or of a bitcast in memory.
 Val tile_reshape(Lower *l, const Ask *ask) {
   const HlShape *to = ask->inst->shape, *from = ask->inst->operands[0]->shape;
@@ -59,7 +85,8 @@ Val tile_reshape(Lower *l, const Ask *ask) {
   const bool same_order = in_memory || !from->layout || hl_layout_is_default(from->layout);
   if (same_order && tile_operand_is_buffer(ask, 0))  // its place in memory is all that is asked for
     return tile_load_place(l, ask, 0, &place);
-  if (!affine_split(l, &place, from->rank, from->dim,
+  if (!dims_stay(to, from, in_memory, ask->map, map) &&
+      !affine_split(l, &place, from->rank, from->dim,
                     in_memory && from->layout ? &from->layout->minor_to_major : NULL, ask->scope,
                     map))
     return NO_VAL;
